@@ -126,15 +126,20 @@ class Process:
 
 
 class Tidegate(Process):
-    """The server with a policy, all listeners at free ports: `http`, `grpc`, `resp` and `admin` are their addresses."""
+    """The server with a policy, all listeners at free ports: `http`, `grpc`, `resp` and `admin` are their addresses.
+
+    Without a policy (`None`) the arguments or the settings say where it is.
+    """
 
     def __init__(self, policy, *arguments, settings=None, environment=None, files=None):
         def command(path):
             self.prepare(path)
-            (path / "policy.yaml").write_text(policy)
             for name, text in (files or {}).items():
                 (path / name).write_text(text)
-            line = [binary(), "serve", "--policy", "policy.yaml", *arguments]
+            line = [binary(), "serve", *arguments]
+            if policy is not None:
+                (path / "policy.yaml").write_text(policy)
+                line += ["--policy", "policy.yaml"]
             if settings is not None:
                 (path / "settings.yaml").write_text(settings)
                 line += ["--config", "settings.yaml"]

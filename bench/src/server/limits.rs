@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use tidegate::testing::Random;
 
+use super::control::CUSTOMERS;
 use super::tally::Verdicts;
+use crate::stopwatch::Stopwatch;
 
 /// The burst of a key.
 pub(crate) const BURST: u32 = 200;
@@ -28,6 +30,9 @@ pub(crate) const DENIED: &str = "denied";
 
 /// A burst and a rate per second that no load here can use up.
 pub(crate) const PLENTY: u32 = 10_000_000;
+/// How many requests a second are denied among others, and the first of their keys.
+pub(crate) const DENIALS_PER_SECOND: f64 = 10_000.0;
+pub(crate) const FIRST_DENIED: u32 = 1_000_000;
 /// The number of hot keys.
 const HOT_KEYS: u32 = 8;
 
@@ -86,6 +91,11 @@ pub(crate) enum KeyPopulation {
     Hot,
     /// One key that is always denied.
     Denied,
+    /// The tenants of the control plane's policy, which are always allowed.
+    Tenants,
+    /// A few keys that are always allowed, and among them [`DENIALS_PER_SECOND`] requests of many keys that are denied
+    /// from their second request on.
+    HotAndDenied,
 }
 
 impl KeyPopulation {
@@ -93,16 +103,18 @@ impl KeyPopulation {
     /// while, and until then every request is a call to Redis.
     pub(crate) fn warm_up(self) -> Duration {
         match self {
-            KeyPopulation::Many | KeyPopulation::Denied => Duration::from_millis(200),
-            KeyPopulation::Hot => Duration::from_millis(400),
+            KeyPopulation::Many | KeyPopulation::Denied | KeyPopulation::Tenants => {
+                Duration::from_millis(200)
+            }
+            KeyPopulation::Hot | KeyPopulation::HotAndDenied => Duration::from_millis(400),
         }
     }
 
     /// Whether the verdicts are the expected ones for these keys.
     pub(crate) fn expects(self, verdicts: Verdicts) -> bool {
         match self {
-            KeyPopulation::Many => true,
-            KeyPopulation::Hot => verdicts.denied == 0,
+            KeyPopulation::Many | KeyPopulation::HotAndDenied => true,
+            KeyPopulation::Hot | KeyPopulation::Tenants => verdicts.denied == 0,
             KeyPopulation::Denied => verdicts.allowed == 0,
         }
     }
@@ -113,6 +125,9 @@ impl KeyPopulation {
 pub(crate) struct KeySequence {
     population: KeyPopulation,
     random: Random,
+    /// Since when, and how many of the keys so far are denied ones among others.
+    began: Stopwatch,
+    denied: u64,
 }
 
 impl KeySequence {
@@ -122,7 +137,7 @@ impl KeySequence {
     }
 
     pub(crate) fn of(population: KeyPopulation, seed: u64) -> KeySequence {
-        KeySequence { population, random: Random::new(seed) }
+        KeySequence { population, random: Random::new(seed), began: Stopwatch::start(), denied: 0 }
     }
 
     pub(crate) fn next(&mut self) -> u32 {
@@ -131,7 +146,17 @@ impl KeySequence {
             KeyPopulation::Many => 1 + self.random.below(u64::from(KEYS - 1)) as u32,
             KeyPopulation::Hot => self.random.below(HOT_KEYS.into()) as u32,
             KeyPopulation::Denied => 0,
+            KeyPopulation::HotAndDenied if self.is_denial_due() => {
+                self.denied += 1;
+                FIRST_DENIED + self.random.below(KEYS.into()) as u32
+            }
+            KeyPopulation::HotAndDenied => self.random.below(HOT_KEYS.into()) as u32,
+            KeyPopulation::Tenants => self.random.below(CUSTOMERS.into()) as u32,
         }
+    }
+
+    fn is_denial_due(&self) -> bool {
+        (self.denied as f64) < self.began.seconds() * DENIALS_PER_SECOND
     }
 }
 
@@ -154,6 +179,18 @@ mod tests {
             (0..1_000).map(|_| keys.next()).collect::<std::collections::BTreeSet<u32>>()
         };
         assert_eq!((of(KeyPopulation::Hot).len(), of(KeyPopulation::Denied).len()), (HOT_KEYS as usize, 1));
+    }
+
+    #[test]
+    fn denied_keys_come_among_others_as_time_goes_by() {
+        let mut keys = KeySequence::of(KeyPopulation::HotAndDenied, 1);
+        let (mut denied, mut hot) = (0, 0);
+        while denied < 20 || hot < 20 {
+            let key = keys.next();
+            assert!(key < HOT_KEYS || (FIRST_DENIED..FIRST_DENIED + KEYS).contains(&key), "{key}");
+            *(if key < HOT_KEYS { &mut hot } else { &mut denied }) += 1;
+        }
+        assert!(f64::from(denied) <= keys.began.seconds() * DENIALS_PER_SECOND + 1.0);
     }
 
     #[test]

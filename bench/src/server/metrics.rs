@@ -1,4 +1,4 @@
-//! How a server has used its store, from its `/metrics`.
+//! How a server has used its store and its database, from its `/metrics`.
 
 use std::io::{Error, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -21,12 +21,7 @@ pub(crate) struct StoreUse {
 impl StoreUse {
     /// Reads them from the admin listener at this address.
     pub(crate) fn read(admin: SocketAddr) -> std::io::Result<StoreUse> {
-        let mut stream = TcpStream::connect(admin)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        write!(stream, "GET /metrics HTTP/1.1\r\nhost: {admin}\r\nconnection: close\r\n\r\n")?;
-        let mut page = String::new();
-        stream.read_to_string(&mut page)?;
-        StoreUse::of(&page)
+        StoreUse::of(&read_page(admin)?)
     }
 
     fn of(page: &str) -> std::io::Result<StoreUse> {
@@ -42,6 +37,45 @@ impl StoreUse {
     pub(crate) fn calls_per_thousand(self) -> f64 {
         self.calls as f64 * 1e3 / self.decisions as f64
     }
+}
+
+/// What became of the events of a server with a database, since its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RecordUse {
+    /// Rows that were written.
+    pub(crate) written: u64,
+    /// Events that wait to be written.
+    pub(crate) waiting: u64,
+    /// Events that were merged into one for each name, without details.
+    pub(crate) merged: u64,
+    /// Events that were lost.
+    pub(crate) lost: u64,
+}
+
+impl RecordUse {
+    /// Reads them from the admin listener at this address.
+    pub(crate) fn read(admin: SocketAddr) -> std::io::Result<RecordUse> {
+        RecordUse::of(&read_page(admin)?)
+    }
+
+    fn of(page: &str) -> std::io::Result<RecordUse> {
+        let sum = |metric: &str| sum(page, metric).ok_or_else(|| missing(metric));
+        Ok(RecordUse {
+            written: sum("tidegate_events_written_total")?,
+            waiting: sum("tidegate_records_waiting")?,
+            merged: sum("tidegate_events_merged_total")?,
+            lost: sum("tidegate_events_dropped_total")?,
+        })
+    }
+}
+
+fn read_page(admin: SocketAddr) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(admin)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    write!(stream, "GET /metrics HTTP/1.1\r\nhost: {admin}\r\nconnection: close\r\n\r\n")?;
+    let mut page = String::new();
+    stream.read_to_string(&mut page)?;
+    Ok(page)
 }
 
 /// The sum over all labels; `None` if the metric is missing.
@@ -76,6 +110,15 @@ tidegate_store_fallback_decisions_total{choice=\"local\"} 0
         let store_use = StoreUse::of(PAGE).unwrap();
         assert_eq!(store_use, StoreUse { decisions: 2_000, calls: 4, fallbacks: 0 });
         assert!((store_use.calls_per_thousand() - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn records_are_counted_by_what_became_of_them() {
+        let page = "tidegate_events_written_total{sink=\"database\"} 70\ntidegate_records_waiting 3
+tidegate_events_merged_total 2\ntidegate_events_dropped_total{place=\"database\"} 0
+tidegate_events_dropped_total{place=\"queue\"} 1\n";
+        let counted = RecordUse::of(page).unwrap();
+        assert_eq!(counted, RecordUse { written: 70, waiting: 3, merged: 2, lost: 1 });
     }
 
     #[test]

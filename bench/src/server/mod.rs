@@ -113,6 +113,10 @@ pub(crate) enum ServerBenchError {
     Metrics { host: &'static str, source: std::io::Error },
     #[error("{host}: Redis failed, and {fallbacks} decisions were made without it")]
     Fallback { host: &'static str, fallbacks: u64 },
+    #[error(transparent)]
+    Api(#[from] control::ApiClientError),
+    #[error("a change of the policy was not followed by decisions of {0}")]
+    NotFollowed(&'static str),
     #[error("could not write JSON: {0}")]
     Json(#[from] serde_json::Error),
 }

@@ -147,7 +147,7 @@ fn listener_address(line: &str, listeners: &[&'static str]) -> Option<(&'static 
     clippy::disallowed_methods,
     reason = "polls another process, which does not signal that it is ready"
 )]
-fn pause() {
+pub(crate) fn pause() {
     std::thread::sleep(Duration::from_millis(5));
 }
 

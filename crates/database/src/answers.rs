@@ -44,12 +44,18 @@ pub struct RememberedAnswer {
     pub body: String,
 }
 
+/// The most answers that are kept. When one more comes, the oldest is forgotten.
+pub const ANSWERS_MAX: u64 = 10_000;
+
 /// How long answers are kept.
 const KEPT_MILLIS: i64 = 24 * 60 * 60 * 1_000;
 
 const FIND: &str =
     "SELECT request_hash, status, body FROM idempotent_answers WHERE key_hash = $1 AND created_at > $2";
 const PURGE: &str = "DELETE FROM idempotent_answers WHERE created_at <= $1";
+/// The oldest answers, but for the newest ones.
+const CROWD: &str = "DELETE FROM idempotent_answers WHERE created_at <= \
+     (SELECT created_at FROM idempotent_answers ORDER BY created_at DESC LIMIT 1 OFFSET $1)";
 const INSERT: &str = "INSERT INTO idempotent_answers (key_hash, request_hash, status, body, created_at) \
                       VALUES ($1, $2, $3, $4, $5) ON CONFLICT (key_hash) DO NOTHING";
 
@@ -101,6 +107,7 @@ pub(crate) async fn store(
     now: UnixMillis,
 ) -> Result<bool, DatabaseError> {
     session.execute(PURGE, values![now.plus(-KEPT_MILLIS)]).await?;
+    session.execute(CROWD, values![ANSWERS_MAX - 1]).await?;
     let body = (answer.body)(version);
     let values =
         values![&answer.key_hash, &answer.request_hash, i64::from(answer.status), body.as_str(), now];

@@ -6,7 +6,7 @@ use sqlx::PgPool;
 use sqlx::postgres::PgListener;
 
 use crate::database::ConnectionPools;
-use crate::{Database, DatabaseError};
+use crate::{Database, DatabaseError, VersionMark};
 
 /// The channel on which PostgreSQL tells the number of a new version.
 pub(crate) const CHANNEL: &str = "tidegate_policy";
@@ -20,7 +20,7 @@ const QUIET: Duration = Duration::from_secs(2);
 /// What is known about the active version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionChange {
-    /// This version was published.
+    /// This version was published, or came back with a backup.
     Version(u64),
     /// Others may have been published meanwhile: look. This comes first of all, and after the database was away.
     Unknown,
@@ -32,7 +32,7 @@ pub struct PolicyChanges {
     database: Database,
     listener: Option<PgListener>,
     /// The version that was active when a SQLite file was looked at last; `None`: it could not be read.
-    seen: Option<Option<u64>>,
+    seen: Option<Option<VersionMark>>,
 }
 
 impl Database {
@@ -57,7 +57,7 @@ impl PolicyChanges {
             if self.seen.is_some() {
                 tokio::time::sleep(POLL_PAUSE).await;
             }
-            match (self.database.active_number().await, self.seen) {
+            match (self.database.active_mark().await, self.seen) {
                 (Ok(active), None) => {
                     self.seen = Some(active);
                     return VersionChange::Unknown;
@@ -65,7 +65,7 @@ impl PolicyChanges {
                 (Ok(active), Some(seen)) => {
                     self.seen = Some(active);
                     match active {
-                        Some(version) if active != seen => return VersionChange::Version(version),
+                        Some(mark) if active != seen => return VersionChange::Version(mark.version),
                         _ => {}
                     }
                 }

@@ -28,6 +28,9 @@ pub enum DatabaseError {
     /// The cursor of a list was not made by this program.
     #[error("the cursor is not valid: use the one from the answer before, or none for the first page")]
     Cursor,
+    /// There are as many as there may be.
+    #[error("{0}")]
+    Full(String),
     /// This kind of database cannot do it.
     #[error("{0}")]
     Unsupported(&'static str),

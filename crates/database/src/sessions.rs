@@ -30,7 +30,7 @@ const DELETE: &str = "DELETE FROM sessions WHERE hash = $1";
 const DELETE_OF_TOKEN: &str = "DELETE FROM sessions WHERE token_id = $1";
 
 /// How many sessions a token has at most. When one more begins, the oldest ends.
-const SESSIONS_PER_TOKEN: i64 = 64;
+pub const SESSIONS_PER_TOKEN: u64 = 64;
 
 impl Database {
     /// Begins a session, and forgets those that have ended.

@@ -35,7 +35,7 @@ impl UnixMillis {
     }
 
     /// As RFC 3339 in UTC, always with three digits after the second: such texts sort by time.
-    pub(crate) fn to_text(self) -> String {
+    pub fn to_text(self) -> String {
         const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
         let instant = Timestamp::from_millisecond(self.0).expect("the constructor keeps it in range");
         PRINTER.timestamp_to_string(&instant)

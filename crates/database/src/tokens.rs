@@ -1,8 +1,9 @@
 //! Access tokens of the admin API. Only their hashes are stored.
 
+use crate::answers::{self, NewAnswer};
 use crate::audit::{self, AuditEntry};
 use crate::history::page::{PageRequest, Paged};
-use crate::session::{SqlRow, values};
+use crate::session::{SqlRow, SqlSession, values};
 use crate::{Database, DatabaseError, UnixMillis};
 
 /// A token. A new one was neither revoked nor used.
@@ -38,6 +39,9 @@ const PAGE: &str =
     "SELECT * FROM tokens WHERE (created_at, id) < ($1, $2) ORDER BY created_at DESC, id DESC LIMIT $3";
 const FIRST_PAGE: &str = "SELECT * FROM tokens ORDER BY created_at DESC, id DESC LIMIT $1";
 const COUNT: &str = "SELECT count(*) FROM tokens";
+/// The tokens that ended first.
+const REMOVE_ENDED: &str = "DELETE FROM tokens WHERE id IN (SELECT id FROM tokens \
+     WHERE revoked_at IS NOT NULL OR expires_at <= $1 ORDER BY coalesce(revoked_at, expires_at), id LIMIT $2)";
 const REVOKE: &str = "UPDATE tokens SET revoked_at = $1 WHERE id = $2 AND revoked_at IS NULL";
 const END_SESSIONS: &str = "DELETE FROM sessions WHERE token_id = $1";
 const TOUCH: &str =
@@ -56,6 +60,10 @@ pub enum TokenRevocation {
     LastAdmin,
 }
 
+/// The most tokens that are kept. When one more is created, the one that ended first is forgotten; if none has ended,
+/// there is no room.
+pub const TOKENS_MAX: u64 = 10_000;
+
 /// How many tokens are read at once while those that are wanted are looked for.
 const SCANNED: u32 = 1_000;
 
@@ -63,9 +71,23 @@ impl Database {
     /// Creates a token, with the audit entry about it.
     ///
     /// # Errors
-    /// When the database fails.
+    /// When there are [`TOKENS_MAX`] tokens that have not ended, or the database fails.
     pub async fn create_token(&self, token: StoredToken, entry: AuditEntry) -> Result<(), DatabaseError> {
-        self.insert_token(token, entry, false).await.map(drop)
+        self.insert_token(token, entry, None, false).await.map(drop)
+    }
+
+    /// The same for a request with an idempotency key: the answer is remembered, without the token. False: the key was
+    /// used before, and nothing was written.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn create_token_once(
+        &self,
+        token: StoredToken,
+        entry: AuditEntry,
+        answer: NewAnswer,
+    ) -> Result<bool, DatabaseError> {
+        self.insert_token(token, entry, Some(answer), false).await
     }
 
     /// Creates a token if there has never been one. Of many nodes that start at once, one does. False: there is one.
@@ -77,21 +99,32 @@ impl Database {
         token: StoredToken,
         entry: AuditEntry,
     ) -> Result<bool, DatabaseError> {
-        self.insert_token(token, entry, true).await
+        self.insert_token(token, entry, None, true).await
     }
 
     async fn insert_token(
         &self,
         token: StoredToken,
         entry: AuditEntry,
+        answer: Option<NewAnswer>,
         only_first: bool,
     ) -> Result<bool, DatabaseError> {
         self.within_deadline(async {
             let mut session = self.writer().await?;
             let head = audit::lock_head(&mut session).await?;
-            if only_first && session.value::<i64>(COUNT, vec![]).await? > 0 {
+            let is_used = match answer {
+                Some(answer) => !answers::store(&mut session, answer, 0, token.created_at).await?,
+                None => only_first && session.value::<u64>(COUNT, vec![]).await? > 0,
+            };
+            if is_used {
                 session.rollback().await?;
                 return Ok(false);
+            }
+            if !has_room(&mut session, token.created_at).await? {
+                session.rollback().await?;
+                return Err(DatabaseError::Full(format!(
+                    "there are {TOKENS_MAX} tokens, and none has ended: revoke some that are not used any more"
+                )));
             }
             let values = values![
                 &token.id,
@@ -248,6 +281,13 @@ impl Database {
         })
         .await
     }
+}
+
+/// Is there room for one more? Forgets tokens that have ended if there are too many.
+async fn has_room(session: &mut SqlSession, now: UnixMillis) -> Result<bool, DatabaseError> {
+    let count: u64 = session.value(COUNT, vec![]).await?;
+    let too_many = (count + 1).saturating_sub(TOKENS_MAX);
+    Ok(too_many == 0 || session.execute(REMOVE_ENDED, values![now, too_many]).await? == too_many)
 }
 
 /// The cursor after a token.

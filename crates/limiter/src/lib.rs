@@ -150,8 +150,8 @@ pub use keyed::Keyed;
 pub use memory::{Memory, MemoryError, MemoryOptions, MemoryStats};
 pub use now_or_later::{Later, NowOrLater};
 pub use shared_bursts::{
-    BurstAction, BurstCount, BurstCounts, BurstDetector, BurstVerdict, KnownBurst, SHARED_PENALTIES_MAX,
-    SharedBursts, SharedPenalty, SharedPenaltyPage,
+    BurstAction, BurstCount, BurstCounts, BurstDetector, BurstSubject, BurstVerdict, KnownBurst, LateBurst,
+    SHARED_PENALTIES_MAX, SharedBursts, SharedPenalty, SharedPenaltyPage,
 };
 pub use store::{LimitError, LimitRef, NamedLimit, Store};
 pub use tidegate_core::{

@@ -1,5 +1,7 @@
 //! Burst detectors, and what a store does that shares their counts and penalties between nodes.
 
+use std::net::IpAddr;
+
 use smallvec::SmallVec;
 use tidegate_core::Nanos;
 
@@ -55,6 +57,40 @@ pub struct KnownBurst {
     pub verdict: BurstVerdict,
     /// Is the block known for so long that it may have been lifted? Then the server should be asked.
     pub is_stale: bool,
+    /// Is the action one of those that [`SharedBursts::take_late`] returns? Then whoever takes it there reports it.
+    pub is_late: bool,
+}
+
+/// Whom a count is about, to report a penalty that it leads to when its request is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BurstSubject {
+    /// The name of the detector.
+    pub detector: Box<str>,
+    /// The version of the policy that the detector is from.
+    pub policy_version: u64,
+    /// The client's key for people, without secrets.
+    pub shown: Box<str>,
+    /// The user, if the key has one.
+    pub user: Option<Box<str>>,
+    /// The client application, if the key has one.
+    pub client: Option<Box<str>>,
+    /// The tenant, if the key has one.
+    pub tenant: Option<Box<str>>,
+    /// The address, if the key has one and is about no other address.
+    pub ip: Option<IpAddr>,
+    /// The hash of the key in this node's own detectors.
+    pub own_hash: u64,
+}
+
+/// An action that the server has reported for counts whose requests were decided before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LateBurst {
+    /// The action.
+    pub action: BurstAction,
+    /// When this node heard of it.
+    pub at: Nanos,
+    /// What was counted, and whom it is about. `None` if there were too many to remember that.
+    pub about: Option<(BurstCount, Box<BurstSubject>)>,
 }
 
 /// The most penalties in the list that nodes share. Further ones are in force, but are not listed.
@@ -95,9 +131,17 @@ pub trait SharedBursts: Send + Sync {
     /// request, and is not returned again.
     fn known(&self, count: &BurstCount, takes_action: bool, now: Nanos) -> KnownBurst;
 
-    /// Counts requests whose decision does not wait: they are sent soon, and keep their window. `false` if they cannot
-    /// be sent; then the caller's own detector must count them.
-    fn add(&self, counts: &[BurstCount], now: Nanos) -> bool;
+    /// Counts requests whose decision does not wait: they are sent soon, and keep their window. `describe` says whom
+    /// one of them is about, by its index. `false` if they cannot be sent; then the caller's own detector must count
+    /// them.
+    fn add(&self, counts: &[BurstCount], describe: &dyn Fn(usize) -> BurstSubject, now: Nanos) -> bool;
+
+    /// Is there an action that [`SharedBursts::take_late`] would return?
+    fn has_late(&self) -> bool;
+
+    /// Removes some of the actions, at most `most`, that the server has reported for counts whose requests were decided
+    /// before. Each is returned once, on the node that has sent the counts.
+    fn take_late(&self, most: usize, now: Nanos) -> Vec<LateBurst>;
 
     /// Counts requests on the server; after that, [`SharedBursts::known`] has its answer. `false` if it does not
     /// answer; then the caller's own detector must count them.

@@ -25,6 +25,15 @@ pub trait Store: Send + Sync {
     /// The store cannot hold that many limits; then none of them was registered.
     fn limits(&self, limits: &[NamedLimit<'_>], now: Nanos) -> Result<Vec<LimitRef>, LimitError>;
 
+    /// Could the store count and hold these limits? Nothing is registered or edited. By default it could.
+    ///
+    /// # Errors
+    /// Why it could not.
+    fn check_limits(&self, limits: &[NamedLimit<'_>]) -> Result<(), LimitError> {
+        let _ = limits;
+        Ok(())
+    }
+
     /// Registers one limit.
     ///
     /// # Errors

@@ -3,8 +3,10 @@
 use std::fmt;
 
 use tidegate_core::Nanos;
+use tidegate_document::DocumentNode;
 
-use crate::{Problem, RuleSet, compile, read};
+use crate::document::Document;
+use crate::{Problem, RuleSet, compile, read, read_node};
 
 /// A compiled policy and its warnings.
 #[derive(Debug)]
@@ -47,7 +49,22 @@ impl Policy {
     /// # Errors
     /// Every problem of the document.
     pub fn parse_at(text: &str, now: Nanos) -> Result<Policy, PolicyError> {
-        let (document, mut problems) = read(text);
+        Policy::compiled(read(text), text, now)
+    }
+
+    /// The same for a text that is parsed already: `root` is what [`tidegate_document::parse`] returns for it.
+    ///
+    /// # Errors
+    /// Every problem of the document.
+    pub fn of_parsed(root: &DocumentNode, text: &str, now: Nanos) -> Result<Policy, PolicyError> {
+        Policy::compiled(read_node(root), text, now)
+    }
+
+    fn compiled(
+        (document, mut problems): (Document, Vec<Problem>),
+        text: &str,
+        now: Nanos,
+    ) -> Result<Policy, PolicyError> {
         let (rules, more) = compile(&document, now);
         problems.extend(more);
         tidegate_document::complete(&mut problems, text);
@@ -74,3 +91,25 @@ impl fmt::Display for PolicyError {
 }
 
 impl std::error::Error for PolicyError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parsed_text_is_judged_like_the_text() {
+        let valid = "version: 1\nlimits: [{ name: a, key: [user], sustained: { rate: 1 } }]\n";
+        let warned =
+            "version: 1\nlimits: []\ngroups: []\nallow: [{ user: u, until: 2001-01-01T00:00:00Z }]\n";
+        let refused = "version: 1\nlimit: []\nlimits: [{ name: a, sustained: { rate: -1 } }]\n";
+        let now = Nanos::from_secs(2_000_000_000);
+        for text in [valid, warned, refused, "", "[1]"] {
+            let root = tidegate_document::parse(text).expect("it is YAML");
+            let of_text =
+                Policy::parse_at(text, now).map(|policy| (policy.rules.limits().len(), policy.warnings));
+            let of_tree = Policy::of_parsed(&root, text, now)
+                .map(|policy| (policy.rules.limits().len(), policy.warnings));
+            assert_eq!(of_tree, of_text, "{text}");
+        }
+    }
+}

@@ -41,7 +41,9 @@ pub mod testing;
 mod tests;
 
 pub use calls::LinkError;
-pub use client::{AddressError, MasterWatch, RedisClient, RedisClientError, RedisClientOptions};
+pub use client::{
+    AddressError, MasterWatch, RedisClient, RedisClientError, RedisClientOptions, WakeTopic, WakeUps,
+};
 pub use failures::{ErrorCounts, Health, StoreError};
 pub use maintenance::MaintenanceGuard;
 pub use store::{RedisStore, ServerCall, StoreMode, StoreOptions, new_call_times};

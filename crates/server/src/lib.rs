@@ -1,6 +1,6 @@
 //! The parts of the `tidegate` binary: listeners (`http`, `grpc`, `resp`, `admin`), the node that decides for all of
-//! them (`node`), settings, metrics, logs and traces (`observe`), and the commands. A library only so that the
-//! integration tests can use it.
+//! them (`node`), settings, the control plane with the admin API (`control`), metrics, logs and traces (`observe`), and
+//! the commands. A library only so that integration tests and fuzzers can use it.
 
 pub mod admin;
 pub mod bounds;

@@ -176,7 +176,7 @@ fn bursts_are_counted_as_by_the_model() {
     let (server, runtime) = (Redis::start(), runtime());
     let link = runtime.block_on(PlainLink::connect(&server));
     let (mut model, mut random, mut at) = (Model::default(), Random::new(7), START);
-    let (mut warned, mut blocked) = (0, 0);
+    let (mut warned, mut blocked, mut both) = (0, 0, 0);
     for nth in 0..CALLS {
         at = at.saturating_add(Nanos::from_millis(random.between(0, 250)));
         let call = burst_call(&mut random, at);
@@ -186,8 +186,12 @@ fn bursts_are_counted_as_by_the_model() {
         let did = |action| by_model.iter().filter(|answer| answer.action == Some(action)).count();
         warned += did(BurstAction::Warned);
         blocked += did(BurstAction::Blocked);
+        both += by_model.iter().filter(|answer| answer.warned_before).count();
     }
-    assert!(warned > 100 && blocked > 100, "{warned} warnings and {blocked} blocks");
+    assert!(
+        warned > 100 && blocked > 100 && both > 5,
+        "{warned} warnings, {blocked} blocks, {both} of them after a warning by the same call"
+    );
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! HTTP/1.1 with keep-alive, one request at a time.
 
-use super::template::{KEY, Template};
+use super::template::{KEY, TENANT, Template};
 use super::{AnswerVerdict, CheckedAnswer, ClientProtocol, WireError};
 use crate::server::limits::{
-    BURST, FORWARDED_ADDRESS, FORWARDED_HOST, FORWARDED_URI, PER_PERIOD, PERIOD_SECONDS,
+    BURST, DENIED, FIRST_DENIED, FORWARDED_ADDRESS, FORWARDED_HOST, FORWARDED_URI, HOT, PER_PERIOD,
+    PERIOD_SECONDS,
 };
 
 /// A connection that posts JSON and reads decisions.
@@ -25,6 +26,12 @@ impl Http {
     /// A check of Tidegate's policy by a caller with this plan.
     pub(crate) fn check(plan: &str) -> Http {
         let body = format!(r#"{{"user":"{KEY}","plan":"{plan}","method":"GET","path":"/api/videos"}}"#);
+        Http::post("/v1/check", &body)
+    }
+
+    /// A check for a tenant.
+    pub(crate) fn check_tenant() -> Http {
+        let body = format!(r#"{{"tenant":"{TENANT}","plan":"{HOT}","method":"GET","path":"/api/videos"}}"#);
         Http::post("/v1/check", &body)
     }
 
@@ -74,6 +81,37 @@ impl ClientProtocol for Http {
     }
 }
 
+/// Checks of callers with a plan whose keys are allowed, and of callers with one whose keys are denied.
+#[derive(Debug)]
+pub(crate) struct DenialMix {
+    allowed: Http,
+    denied: Template,
+}
+
+impl DenialMix {
+    pub(crate) fn new() -> DenialMix {
+        DenialMix { allowed: Http::check(HOT), denied: Http::check(DENIED).template }
+    }
+}
+
+impl ClientProtocol for DenialMix {
+    fn write_request(&mut self, key: u32, out: &mut Vec<u8>) {
+        match key.checked_sub(FIRST_DENIED) {
+            Some(key) => self.denied.write(key, out),
+            None => self.allowed.write_request(key, out),
+        }
+    }
+
+    fn receive(
+        &mut self,
+        received: &[u8],
+        out: &mut Vec<u8>,
+        answers: &mut Vec<CheckedAnswer>,
+    ) -> Result<usize, WireError> {
+        self.allowed.receive(received, out, answers)
+    }
+}
+
 /// The length of the response and its verdict; `None` while it is incomplete.
 fn answer(received: &[u8]) -> Result<Option<(usize, AnswerVerdict)>, WireError> {
     let Some((head, body_length)) = head(received)? else { return Ok(None) };
@@ -94,7 +132,7 @@ fn answer(received: &[u8]) -> Result<Option<(usize, AnswerVerdict)>, WireError> 
 }
 
 /// The end of the head, and the length of the body.
-fn head(received: &[u8]) -> Result<Option<(usize, usize)>, WireError> {
+pub(crate) fn head(received: &[u8]) -> Result<Option<(usize, usize)>, WireError> {
     const LENGTH: &[u8] = b"content-length:";
     let (mut start, mut body) = (0, None);
     while let Some(length) = received[start..].iter().position(|&byte| byte == b'\n') {
@@ -136,6 +174,18 @@ mod tests {
         assert!(head.ends_with(&format!("content-length: {}", body.len())), "{head}");
         let body: serde_json::Value = serde_json::from_str(body).unwrap();
         assert_eq!(body["key"], "user:00000042");
+    }
+
+    #[test]
+    fn the_plan_depends_on_the_key() {
+        for (key, user, plan) in [(7, "user:00000007", HOT), (FIRST_DENIED + 7, "user:00000007", DENIED)] {
+            let mut out = Vec::new();
+            DenialMix::new().write_request(key, &mut out);
+            let text = String::from_utf8(out).unwrap();
+            let body: serde_json::Value =
+                serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap();
+            assert_eq!((&body["user"], &body["plan"]), (&user.into(), &plan.into()));
+        }
     }
 
     #[test]

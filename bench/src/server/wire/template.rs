@@ -6,6 +6,9 @@ const HOLE: &[u8] = b"########";
 /// The prefix of a key; the digits follow.
 pub(super) const KEY: &str = "user:########";
 
+/// The same as a tenant.
+pub(super) const TENANT: &str = "tenant-########";
+
 /// The bytes of a request, with or without a placeholder.
 #[derive(Clone, Debug)]
 pub(super) struct Template {

@@ -92,7 +92,7 @@ pub(crate) const COLUMNS: &str = "seq, time, event, severity, node, policy_versi
      bucket_key, detail, person_salt, person_hash, hash";
 
 impl AuditEntry {
-    /// The entry as it can be stored and read back: its hash must be that of what is read.
+    /// The entry with its values changed to what the tables can hold, so that the hash of what is read back is the same.
     pub(super) fn stored(self) -> AuditEntry {
         let text = |text: Option<String>| text.map(|text| stored_text(&text));
         let number = |number: u64| stored_number(number).unsigned_abs();

@@ -28,6 +28,15 @@ pub struct HistoryFilter {
     pub text: Option<String>,
 }
 
+/// Which column says of which kind a row is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum KindMatch {
+    /// Every kind is wanted.
+    Any,
+    Event,
+    Kind,
+}
+
 /// A WHERE clause that grows.
 #[derive(Debug, Default)]
 pub(super) struct WhereClause {
@@ -60,9 +69,29 @@ impl WhereClause {
 }
 
 impl HistoryFilter {
+    /// The ways in which a row can be of the kind that is wanted. No row is so in two ways, and each has an index, which
+    /// one condition with OR could not use.
+    pub(super) fn kinds(&self) -> &'static [KindMatch] {
+        match self.kind {
+            None => &[KindMatch::Any],
+            Some(_) => &[KindMatch::Event, KindMatch::Kind],
+        }
+    }
+
     /// The conditions for a table: the names of its columns for the time and the address.
-    pub(super) fn conditions(&self, session: &SqlSession, time: &str, ip: (&str, SqlValue)) -> WhereClause {
+    pub(super) fn conditions(
+        &self,
+        session: &SqlSession,
+        kind: KindMatch,
+        time: &str,
+        ip: (&str, SqlValue),
+    ) -> WhereClause {
         let mut conditions = WhereClause::default();
+        match kind {
+            KindMatch::Any => {}
+            KindMatch::Event => conditions.add("event = ?", &self.kind),
+            KindMatch::Kind => conditions.add("kind = ? AND event <> ?", &self.kind),
+        }
         if let Some(since) = self.since {
             conditions.add(&format!("{time} >= ?"), since);
         }
@@ -77,11 +106,7 @@ impl HistoryFilter {
         if self.ip.is_some() {
             conditions.add(&format!("{} = ?", ip.0), ip.1);
         }
-        for (condition, value) in [
-            ("user_id = ?", &self.user),
-            ("limit_name = ?", &self.limit_name),
-            ("(event = ? OR kind = ?)", &self.kind),
-        ] {
+        for (condition, value) in [("user_id = ?", &self.user), ("limit_name = ?", &self.limit_name)] {
             if value.is_some() {
                 conditions.add(condition, value);
             }
@@ -93,7 +118,8 @@ impl HistoryFilter {
     }
 }
 
-/// The tenant is one of a JSON array: any number of them is one value, and one statement.
+/// The condition that the tenant is in a list. The list is one value, a JSON array, so that the statement is the same for
+/// any number of tenants.
 fn one_of(session: &SqlSession) -> &'static str {
     if session.is_postgres() {
         "tenant IN (SELECT jsonb_array_elements_text(CAST(? AS jsonb)))"
@@ -102,7 +128,7 @@ fn one_of(session: &SqlSession) -> &'static str {
     }
 }
 
-/// Texts that both tables have, one of which contains another text.
+/// The condition of the filter `text`: the texts of a row, joined by spaces, contain it. Both tables have these columns.
 fn contains(session: &SqlSession) -> &'static str {
     macro_rules! texts {
         () => {

@@ -3,7 +3,7 @@
 
 use sqlx::AssertSqlSafe;
 
-use super::filter::HistoryFilter;
+use super::filter::{HistoryFilter, KindMatch};
 use super::page::{PageRequest, Paged};
 use super::violations::{ViolationRow, read_violation};
 use crate::audit::{self, AuditRow};
@@ -111,7 +111,10 @@ impl Database {
                 let mut session = self.reader().await?;
                 let mut rows = Vec::new();
                 for table in tables {
-                    rows.extend(rows_of(&mut session, *table, filter, after, limit + 1).await?);
+                    for kind in filter.kinds() {
+                        let (found, most) = ((*table, *kind), limit + 1);
+                        rows.extend(rows_of(&mut session, found, filter, after, most).await?);
+                    }
                 }
                 session.release();
                 Ok::<_, DatabaseError>(rows)
@@ -124,7 +127,7 @@ impl Database {
 
 async fn rows_of(
     session: &mut SqlSession,
-    table: HistoryTable,
+    (table, kind): (HistoryTable, KindMatch),
     filter: &HistoryFilter,
     after: Option<HistoryPlace>,
     limit: i64,
@@ -132,10 +135,12 @@ async fn rows_of(
     let (time, id) = table.order();
     let mut conditions = match table {
         HistoryTable::Violations if filter.actor.is_some() => return Ok(Vec::new()),
-        HistoryTable::Violations => filter.conditions(session, time, ("ip_address", SqlValue::Ip(filter.ip))),
+        HistoryTable::Violations => {
+            filter.conditions(session, kind, time, ("ip_address", SqlValue::Ip(filter.ip)))
+        }
         HistoryTable::Audit => {
             let ip = filter.ip.map(|ip| ip.to_string());
-            let mut conditions = filter.conditions(session, time, ("ip", SqlValue::Text(ip)));
+            let mut conditions = filter.conditions(session, kind, time, ("ip", SqlValue::Text(ip)));
             if filter.actor.is_some() {
                 conditions.add("actor = ?", &filter.actor);
             }
@@ -162,7 +167,7 @@ async fn rows_of(
     rows.iter().map(read).collect()
 }
 
-/// Below which number the rows of a table that have the time of `place` come after it.
+/// Of the rows of `table` with the same time as `place`, those with a smaller number than this come after it.
 fn id_bound(table: HistoryTable, place: HistoryPlace) -> i64 {
     match table.cmp(&place.1) {
         std::cmp::Ordering::Less => i64::MAX,

@@ -10,10 +10,14 @@ use crate::{Database, DatabaseError};
 const SQLITE: &[&str] = &[
     include_str!("../../migrations/sqlite/0001_first.sql"),
     include_str!("../../migrations/sqlite/0002_records.sql"),
+    include_str!("../../migrations/sqlite/0003_filters.sql"),
+    include_str!("../../migrations/sqlite/0004_figures.sql"),
 ];
 const POSTGRES: &[&str] = &[
     include_str!("../../migrations/postgres/0001_first.sql"),
     include_str!("../../migrations/postgres/0002_records.sql"),
+    include_str!("../../migrations/postgres/0003_filters.sql"),
+    include_str!("../../migrations/postgres/0004_figures.sql"),
 ];
 
 /// The lock that processes take on PostgreSQL while they migrate: the letters "tidegate" as a number.

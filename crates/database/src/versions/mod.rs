@@ -30,6 +30,15 @@ pub struct VersionHead {
     pub warnings: String,
 }
 
+/// What tells a version from all others: after a backup was restored, another text may have the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VersionMark {
+    /// Its number.
+    pub version: u64,
+    /// The SHA-256 of the text.
+    pub sha256: [u8; 32],
+}
+
 /// A version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyVersion {
@@ -40,6 +49,7 @@ pub struct PolicyVersion {
 }
 
 const ACTIVE: &str = "SELECT * FROM policy_versions ORDER BY version DESC LIMIT 1";
+const MARK: &str = "SELECT version, sha256 FROM policy_versions ORDER BY version DESC LIMIT 1";
 const ONE: &str = "SELECT * FROM policy_versions WHERE version = $1";
 const PAGE: &str = "SELECT version, parent, sha256, author, reason, time, warnings FROM policy_versions \
                     WHERE version < $1 ORDER BY version DESC LIMIT $2";
@@ -63,6 +73,21 @@ impl Database {
             let number = session.value("SELECT max(version) FROM policy_versions", vec![]).await?;
             session.release();
             Ok(number)
+        })
+        .await
+    }
+
+    /// The number and the hash of the active version; `None` before the first. As cheap as [`Database::active_number`].
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn active_mark(&self) -> Result<Option<VersionMark>, DatabaseError> {
+        self.within_deadline(async {
+            let mut session = self.reader().await?;
+            let row = session.row(MARK, vec![]).await?;
+            session.release();
+            let Some(row) = row else { return Ok(None) };
+            Ok(Some(VersionMark { version: row.get("version")?, sha256: row.get("sha256")? }))
         })
         .await
     }

@@ -30,6 +30,8 @@ pub struct NewVersion {
     pub rules: Vec<RuleRow>,
     /// What the audit says about the change; `policy_version` is filled in.
     pub entry: AuditEntry,
+    /// What else the audit says about it; `policy_version` is filled in there too.
+    pub more_entries: Vec<AuditEntry>,
     /// What is to be answered when the request is repeated.
     pub answer: Option<NewAnswer>,
 }
@@ -119,8 +121,10 @@ async fn publish(session: &mut SqlSession, new: NewVersion, kept: u64) -> Result
         session.execute(DROP_OLD_TEXTS, values![oldest]).await?;
     }
     rules::project(session, new.rules, new.time).await?;
-    let entry = AuditEntry { policy_version: Some(version), ..new.entry };
-    audit::append_after(session, head, vec![entry]).await?;
+    let mut entries = vec![new.entry];
+    entries.extend(new.more_entries);
+    entries.iter_mut().for_each(|entry| entry.policy_version = Some(version));
+    audit::append_after(session, head, entries).await?;
     notify(session, version).await?;
     Ok(publication)
 }

@@ -71,7 +71,7 @@ fn row_values(rule: &RuleRow, is_active: bool, now: UnixMillis) -> Vec<SqlValue>
 fn by_key(rules: Vec<RuleRow>) -> BTreeMap<RuleKey, RuleRow> {
     let mut rows = BTreeMap::new();
     for mut rule in rules {
-        // As the tables hold them. An empty plan is none, and SQLite has no number that is none.
+        // The values as the tables can hold them: an empty plan counts as no plan, and NaN, which SQLite cannot store, as 0.
         rule.key_pattern = stored_text(&rule.key_pattern);
         rule.plan = rule.plan.filter(|plan| !plan.is_empty()).map(|plan| stored_text(&plan));
         if rule.rate_per_second.is_nan() {

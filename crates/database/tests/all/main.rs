@@ -8,6 +8,7 @@ mod support;
 mod answers;
 mod audit;
 mod backup;
+mod bounds;
 mod changes;
 mod history;
 mod killed;

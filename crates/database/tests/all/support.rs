@@ -84,6 +84,16 @@ impl TestDatabase {
     }
 }
 
+impl TestDatabase {
+    /// How SQLite answers a query.
+    pub(crate) async fn query_plan(&self, explain: &str) -> String {
+        let mut connection = SqliteConnection::connect(&self.url).await.expect("the file is there");
+        let rows = sqlx::query(AssertSqlSafe(explain.to_owned())).fetch_all(&mut connection).await;
+        let rows = rows.expect("valid SQL");
+        rows.iter().map(|row| row.get::<String, _>("detail")).collect::<Vec<_>>().join("; ")
+    }
+}
+
 /// A new folder, which is removed with this value.
 pub(crate) struct TestFolder(PathBuf);
 

@@ -61,6 +61,11 @@ impl DocumentEditor {
         self.text
     }
 
+    /// The text and its value.
+    pub fn into_parts(self) -> (String, DocumentNode) {
+        (self.text, self.root)
+    }
+
     /// The value of the text.
     pub fn root(&self) -> &DocumentNode {
         &self.root

@@ -92,15 +92,7 @@ impl Active {
         now: Nanos,
     ) -> Result<Active, LimitError> {
         let state_names: Vec<String> = rules.rules().iter().map(Rule::state_name).collect();
-        let pairs = rules.rules().iter().zip(&state_names);
-        let named: Vec<NamedLimit<'_>> = pairs
-            .map(|(rule, name)| NamedLimit {
-                name,
-                limit: rule.limit,
-                carry: rule.carry,
-                trusted: rule.adaptive,
-            })
-            .collect();
+        let named = named_limits(&rules, &state_names);
         let limits = store.limits(&named, now).map_err(|error| with_rule_name(error, &rules))?;
         assert_eq!(limits.len(), named.len(), "a store returns one reference for each limit");
         let bind = |(rule, limit): (&Rule, LimitRef)| {
@@ -117,6 +109,13 @@ impl Active {
         let detectors = detectors.collect();
         let (unlimited, routes) = (UnlimitedCounters::default(), RouteCounters::default());
         Ok(Active { rules, version, bound, detectors, unlimited, routes, share: ArcSwapOption::empty() })
+    }
+
+    /// Could the store count and hold all limits?
+    pub(crate) fn check<S: Store>(rules: &RuleSet, store: &S) -> Result<(), LimitError> {
+        let state_names: Vec<String> = rules.rules().iter().map(Rule::state_name).collect();
+        let checked = store.check_limits(&named_limits(rules, &state_names));
+        checked.map_err(|error| with_rule_name(error, rules))
     }
 
     /// The id of a rule's limit in the store; rules that share their state have the same id.
@@ -165,6 +164,18 @@ impl Active {
     pub(crate) fn trust_in(&self, rule: &Rule, trust: Option<Trust>) -> Trust {
         trust.filter(|_| rule.adaptive && self.rules.uses_trust()).unwrap_or(Trust::NONE)
     }
+}
+
+/// The limits of the rules, by the names of their states.
+fn named_limits<'n>(rules: &RuleSet, state_names: &'n [String]) -> Vec<NamedLimit<'n>> {
+    let pairs = rules.rules().iter().zip(state_names);
+    let named = |(rule, name): (&Rule, &'n String)| NamedLimit {
+        name,
+        limit: rule.limit,
+        carry: rule.carry,
+        trusted: rule.adaptive,
+    };
+    pairs.map(named).collect()
 }
 
 /// Replaces the name of the state, by which the store knows a limit, with the name of the rule in the policy.

@@ -59,6 +59,8 @@ pub struct Limiter<S = Memory, C = MonotonicClock> {
     pub(super) ad_hoc: Option<AdHocBuckets<C>>,
     /// Is the store shared between nodes, so that it also holds ad hoc buckets?
     pub(super) is_shared: bool,
+    /// Held while penalties are reported that this node has heard of late.
+    pub(super) reporting_late: Mutex<()>,
     /// Is told of denials and penalties.
     pub(super) observer: Option<Arc<dyn Observer>>,
     kill_switch: AtomicBool,
@@ -185,6 +187,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             clock,
             active: ArcSwap::from_pointee(active),
             swapping: Mutex::default(),
+            reporting_late: Mutex::default(),
             bursts: BurstWatch::new(BURST_KEYS_MAX),
             queues: WaitQueues::default(),
             stats,
@@ -226,6 +229,15 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.stats.use_names(names, &active);
         self.active.store(Arc::new(active));
         Ok(version)
+    }
+
+    /// Could the store count and hold the limits of these rules, so that [`Limiter::swap`] can put them in force? Nothing
+    /// changes.
+    ///
+    /// # Errors
+    /// Why the store could not hold them.
+    pub fn check_rules(&self, rules: &RuleSet) -> Result<(), LimitError> {
+        Active::check(rules, &self.store)
     }
 
     /// The same limiter, where the policy that it was made with has this version.

@@ -14,7 +14,7 @@ use super::decision::{Refuser, Ruling};
 use super::limiter::Limiter;
 use super::reason::Reason;
 use super::trust::violated_item;
-use crate::{Clock, Store};
+use crate::{BurstCount, BurstSubject, Clock, Store};
 
 /// Is told what a limiter does, for logs and audits.
 pub trait Observer: fmt::Debug + Send + Sync {
@@ -56,8 +56,10 @@ pub struct Incident<'a, 'q> {
     pub key: &'a [u8],
     /// The descriptors whose values the key consists of; none for ad hoc buckets.
     pub key_parts: &'a [Descriptor],
-    /// The request; `None` for ad hoc buckets.
+    /// The request; `None` for ad hoc buckets, and for a penalty that this node has heard of later.
     pub facts: Option<&'a Facts<'a, 'q>>,
+    /// Whom a penalty is about that this node has heard of later.
+    pub subject: Option<&'a BurstSubject>,
     /// What is left in the bucket.
     pub remaining: Option<u32>,
     /// After how long the limit would admit the request; `None` if no wait helps or none is known.
@@ -84,6 +86,7 @@ impl<'a, 'q> Incident<'a, 'q> {
             key: &[],
             key_parts: &[],
             facts: None,
+            subject: None,
             remaining: None,
             retry_after: None,
             at,
@@ -156,18 +159,32 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     ) {
         let Some(observer) = &self.observer else { return };
         let rule = &set.rules.detectors()[detector];
-        let (kind, penalty) = match action {
-            BurstAction::Warned => (IncidentKind::BurstWarned, None),
-            BurstAction::Blocked => {
-                (IncidentKind::BurstBlocked, Some(rule.penalty.saturating_add(rule.penalty)))
-            }
-        };
         observer.observe(&Incident {
             name: Some(&rule.name),
             key,
             key_parts: &rule.key,
-            retry_after: penalty,
-            ..Incident::new(kind, set, facts, at)
+            retry_after: block_span(action, rule.penalty),
+            ..Incident::new(kind_of(action), set, facts, at)
+        });
+    }
+
+    /// Tells the observer that a burst detector has warned or blocked a key after its requests were decided.
+    pub(super) fn observe_late_burst(
+        &self,
+        action: BurstAction,
+        about: Option<(&BurstCount, &BurstSubject)>,
+        at: Nanos,
+    ) {
+        let Some(observer) = &self.observer else { return };
+        let bare = Incident::bare(kind_of(action), at);
+        let Some((count, subject)) = about else { return observer.observe(&bare) };
+        observer.observe(&Incident {
+            name: Some(&subject.detector),
+            key: &count.key.to_be_bytes(),
+            subject: Some(subject),
+            retry_after: block_span(action, count.detector.penalty),
+            policy_version: Some(subject.policy_version),
+            ..bare
         });
     }
 
@@ -183,6 +200,18 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let reason = is_denied.then_some(Reason::UnknownTenant);
         observer.observe(&Incident { reason, ..Incident::new(IncidentKind::UnknownTenant, set, facts, at) });
     }
+}
+
+fn kind_of(action: BurstAction) -> IncidentKind {
+    match action {
+        BurstAction::Warned => IncidentKind::BurstWarned,
+        BurstAction::Blocked => IncidentKind::BurstBlocked,
+    }
+}
+
+/// How long a key is refused.
+fn block_span(action: BurstAction, penalty: Nanos) -> Option<Nanos> {
+    (action == BurstAction::Blocked).then(|| penalty.saturating_add(penalty))
 }
 
 fn observe_denial(

@@ -12,6 +12,7 @@
 //!
 //! Lock order: the names, then the making of variants, then the free numbers.
 
+mod check;
 pub mod edits;
 mod generation;
 mod numbers;

@@ -103,6 +103,12 @@ impl DurationSnapshot {
         self.bounds.iter().copied().zip(running)
     }
 
+    /// The number of durations in each bucket, with its bound; the last one has no bound.
+    pub fn buckets(&self) -> impl Iterator<Item = (Option<Nanos>, u64)> + '_ {
+        let bounds = self.bounds.iter().copied().map(Some).chain(std::iter::once(None));
+        bounds.zip(self.counts.iter().copied())
+    }
+
     /// The number of durations.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
@@ -148,6 +154,9 @@ mod tests {
         let up_to: Vec<(u64, u64)> = seen.cumulative().map(|(bound, count)| (bound.get(), count)).collect();
         assert_eq!((up_to[0], up_to[1], up_to[up_to.len() - 1]), ((10_000, 2), (25_000, 3), (1_000_000, 4)));
         assert_eq!((up_to.len(), seen.count(), seen.sum().get()), (7, 7, 2_002_020_003));
+        let buckets: Vec<(Option<Nanos>, u64)> = seen.buckets().collect();
+        assert_eq!((buckets[0], buckets[7]), ((Some(Nanos::new(10_000)), 2), (None, 3)));
+        assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), seen.count());
         let none = DurationHistogram::between(Nanos::SECOND, Nanos::ZERO);
         none.record(Nanos::SECOND);
         assert_eq!((none.snapshot().cumulative().count(), none.snapshot().count()), (0, 1));

@@ -363,6 +363,10 @@ impl<C: Clock> Store for Memory<C> {
         named
     }
 
+    fn check_limits(&self, limits: &[NamedLimit<'_>]) -> Result<(), LimitError> {
+        self.registry.check_all(limits)
+    }
+
     fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
         self.registry.variant(limit, trust)
     }

@@ -10,7 +10,7 @@ pub fn json_schema() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_document::{DocumentNode, ValueKind, parse};
+    use tidegate_document::{CustomShape, DocumentNode, Shape, ValueKind, parse};
 
     fn schema() -> DocumentNode {
         parse(&json_schema()).expect("the schema is JSON")
@@ -54,6 +54,40 @@ mod tests {
             }
         });
         assert!(references > OBJECTS.len());
+    }
+
+    /// Visits every scalar shape of a policy that has a check of its own.
+    fn each_custom(shape: &Shape, visit: &mut impl FnMut(&'static CustomShape)) {
+        match shape {
+            Shape::Custom(custom) => visit(custom),
+            Shape::List(item) | Shape::OneOrMore(item) | Shape::ObjectOr(_, item) => each_custom(item, visit),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn it_has_every_type_that_a_check_accepts() {
+        let mut checked = 0;
+        for field in OBJECTS.iter().flat_map(|object| object.fields()) {
+            each_custom(&field.shape, &mut |custom| {
+                for (text, types) in [
+                    ("7", ["integer", "number"]),
+                    ("-7.5", ["number", "number"]),
+                    ("true", ["boolean", "boolean"]),
+                ] {
+                    let is_accepted = (custom.check)(&parse(text).expect("a scalar")).is_ok();
+                    let is_told = types.iter().any(|name| custom.json_types.contains(name));
+                    assert!(
+                        is_told || !is_accepted,
+                        "{}: {text} is accepted for {}",
+                        field.name,
+                        custom.wanted
+                    );
+                }
+                checked += 1;
+            });
+        }
+        assert!(checked > 10);
     }
 
     #[test]

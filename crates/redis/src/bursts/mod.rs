@@ -3,8 +3,10 @@
 //! Counts and penalties are on the server, which escalates by its own clock. A decision that waits for the server sends
 //! its counts at the same time, and knows the answer. Other counts are collected here (`memory`) and sent by
 //! maintenance, with their age, so that they count in the window in which they were made. Penalties are listed on the
-//! server (`listing`), so that every node can show them.
+//! server (`listing`), so that every node can show them. An action that no request waits for is reported by whoever takes
+//! the late ones (`late`).
 
+mod late;
 mod listing;
 pub(crate) mod memory;
 
@@ -14,8 +16,8 @@ use futures_util::future::join_all;
 use sha2::{Digest, Sha256};
 use smallvec::SmallVec;
 use tidegate::{
-    BurstCount, BurstCounts, BurstDetector, BurstVerdict, KnownBurst, Later, Nanos, SharedBursts,
-    SharedPenalty, SharedPenaltyPage, Sleep,
+    BurstCount, BurstCounts, BurstDetector, BurstSubject, BurstVerdict, KnownBurst, LateBurst, Later, Nanos,
+    SharedBursts, SharedPenalty, SharedPenaltyPage, Sleep,
 };
 
 use crate::calls::{BurstAnswer, BurstCall, BurstCallEntry, Link, LinkError};
@@ -23,13 +25,13 @@ use crate::failures::StoreError;
 use crate::failures::breaker_set::RecordingLink;
 use crate::registry::{BucketKey, keys};
 use crate::store::{RedisStore, StoreMode};
-use memory::TimedCounts;
+use memory::{BurstCallTimes, WaitingCounts};
 
 /// The most keys in one call.
 const KEYS_AT_ONCE: usize = 64;
 
 /// Counts that are being sent.
-type Sending = (BurstCount, TimedCounts);
+type Sending = (BurstCount, WaitingCounts);
 
 /// What a call does beside sending the counts that waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +86,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
             penalty: count.detector.penalty,
             lifts: operation == BurstOperation::Lift,
             counts: waiting
+                .counts
                 .iter()
                 .map(|&(at, requests)| (now.saturating_sub(at), requests))
                 .chain(one)
@@ -91,10 +94,15 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         };
         let call = BurstCall { entries: counts.iter().map(entry).collect(), at: self.given(now) };
         let answers = self.call_bursts(&call).await?;
-        for ((count, _), answer) in counts.iter().zip(&answers) {
+        let answered = self.local_now(now);
+        let has_asked = operation == BurstOperation::CountOne;
+        for ((count, waiting), answer) in counts.iter().zip(&answers) {
             match operation {
-                BurstOperation::Lift => self.bursts.lift(count.key),
-                BurstOperation::Send | BurstOperation::CountOne => self.bursts.record(count, answer, now),
+                BurstOperation::Lift => self.bursts.lift(count, answered),
+                BurstOperation::Send | BurstOperation::CountOne => {
+                    let times = BurstCallTimes { sent: now, answered, has_asked };
+                    self.bursts.record(count, waiting.subject.as_deref(), answer, times);
+                }
             }
         }
         Ok(())
@@ -129,18 +137,31 @@ impl<L: Link, C: Sleep> SharedBursts for RedisStore<L, C> {
         let on_callers_clock = |until: Nanos| now.saturating_add(until.saturating_sub(local));
         let verdict =
             BurstVerdict { blocked_until: known.blocked_until.map(on_callers_clock), action: known.action };
-        KnownBurst { verdict, is_stale: known.is_stale }
+        KnownBurst { verdict, is_stale: known.is_stale, is_late: known.is_late }
     }
 
-    fn add(&self, counts: &[BurstCount], now: Nanos) -> bool {
+    fn add(&self, counts: &[BurstCount], describe: &dyn Fn(usize) -> BurstSubject, now: Nanos) -> bool {
         let now = self.local_now(now);
         // While the server fails, counts would only be late: the node's own detectors decide.
         if !self.breakers.health(now).0 {
             return false;
         }
         // All are added, even after one for which there is no room.
-        let refused = counts.iter().filter(|count| !self.bursts.add(count, now)).count();
-        refused == 0
+        let add = |(index, count)| self.bursts.add(count, || describe(index), now);
+        let added = counts.iter().enumerate().filter(|&one| add(one)).count();
+        added == counts.len()
+    }
+
+    fn has_late(&self) -> bool {
+        self.bursts.late.has_some()
+    }
+
+    fn take_late(&self, most: usize, now: Nanos) -> Vec<LateBurst> {
+        let local = self.local_now(now);
+        let mut late = self.bursts.late.take(most);
+        // On the caller's clock: what the two clocks share is how long ago it was.
+        late.iter_mut().for_each(|late| late.at = now.saturating_sub(local.saturating_sub(late.at)));
+        late
     }
 
     fn ask(&self, counts: BurstCounts, now: Nanos) -> Later<'_, bool> {
@@ -160,7 +181,7 @@ impl<L: Link, C: Sleep> SharedBursts for RedisStore<L, C> {
         Box::pin(async move {
             let detector = BurstDetector { id: 0, window: Nanos::ZERO, threshold: 0, penalty: Nanos::ZERO };
             let lifted = BurstCount { detector, key };
-            let lifted = [(lifted, TimedCounts::new())];
+            let lifted = [(lifted, WaitingCounts::default())];
             let is_lifted = self.count_on_server(&lifted, BurstOperation::Lift, self.clock.now()).await;
             if is_lifted {
                 self.remove_penalty(key).await;

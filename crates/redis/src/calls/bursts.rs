@@ -45,6 +45,8 @@ pub struct BurstCallEntry {
 pub struct BurstAnswer {
     /// What the counts of this call triggered.
     pub action: Option<BurstAction>,
+    /// Did they trigger a warning before the block? Counts of two windows may.
+    pub warned_before: bool,
     /// The penalty, and how long it lasts from the server's time on.
     pub penalty: Option<(BurstAction, Nanos)>,
 }
@@ -92,10 +94,11 @@ pub fn decode_bursts(call: &BurstCall, reply: Value) -> Result<Vec<BurstAnswer>,
     let answer = |parts: &[Value]| {
         let [action, penalty, left] = parts else { return None };
         let left = Nanos::new(number(left)?.saturating_mul(1_000));
-        Some(BurstAnswer {
-            action: kind(number(action)?)?,
-            penalty: kind(number(penalty)?)?.map(|kind| (kind, left)),
-        })
+        let (action, warned_before) = match number(action)? {
+            3 => (Some(BurstAction::Blocked), true),
+            action => (kind(action)?, false),
+        };
+        Some(BurstAnswer { action, warned_before, penalty: kind(number(penalty)?)?.map(|kind| (kind, left)) })
     };
     let answers: Option<Vec<BurstAnswer>> = numbers.chunks(3).map(answer).collect();
     answers.filter(|answers| answers.len() == call.entries.len()).ok_or_else(|| garbled("bursts", &reply))

@@ -194,7 +194,7 @@ async fn run(shared: Arc<Shared>, connector: Connector) {
     let mut backoff = Backoff::new();
     loop {
         let answers = shared.answers.load(Ordering::Relaxed);
-        let end = match connector.open().await {
+        let end = match connector.open(None).await {
             Err(why) => End::ConnectFailed(why),
             Ok(OpenConnection { connection, driver, address }) => {
                 shared.clear_notices().await;

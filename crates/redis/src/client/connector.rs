@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ErrorKind, ProtocolVersion, RedisConnectionInfo, RedisError, Value};
+use redis::{
+    AsyncConnectionConfig, ErrorKind, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError, Value,
+};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::Notify;
 
 use super::address::{HostPort, Login};
 use super::reply::error_text;
@@ -76,17 +77,20 @@ pub(super) struct OpenConnection {
 /// The future that does the IO of a connection. It must be polled for the connection to work, and ends with it.
 pub(super) type ConnectionTask = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// Is called with every push message of a connection. It must return at once.
+pub(super) type PushHandler = Arc<dyn Fn(PushInfo) + Send + Sync>;
+
 impl Connector {
-    /// Opens a connection to a server that answers.
+    /// Opens a connection to a server that answers. With `pushes` it can subscribe.
     ///
     /// # Errors
     /// Why there is none.
-    pub(super) async fn open(&self) -> Result<OpenConnection, String> {
+    pub(super) async fn open(&self, pushes: Option<&PushHandler>) -> Result<OpenConnection, String> {
         let address = match &self.target {
             ConnectTarget::Address(address) => address.clone(),
             ConnectTarget::Master(sentinels) => sentinels.find().await?,
         };
-        let (connection, driver) = self.connect_options.open(&address, Handshake::LoginAndDb, None).await?;
+        let (connection, driver) = self.connect_options.open(&address, Handshake::LoginAndDb, pushes).await?;
         let mut opened = OpenConnection { connection, driver, address };
         if let ConnectTarget::Master(sentinels) = &self.target {
             let checked = is_master(&mut opened, self.connect_options.connect_timeout).await;
@@ -123,12 +127,12 @@ async fn is_master(opened: &mut OpenConnection, connect_timeout: Duration) -> Re
 
 impl ConnectOptions {
     /// Opens a connection to an address, within the timeout. With `pushes` it uses RESP3, so that it can subscribe;
-    /// `pushes` is notified of every push message.
+    /// `pushes` gets every push message.
     pub(super) async fn open(
         &self,
         address: &HostPort,
         handshake: Handshake,
-        pushes: Option<&Arc<Notify>>,
+        pushes: Option<&PushHandler>,
     ) -> Result<(MultiplexedConnection, ConnectionTask), String> {
         let opening = async {
             let stream = TcpStream::connect((address.host.as_str(), address.port))
@@ -151,7 +155,7 @@ impl ConnectOptions {
         &self,
         stream: S,
         handshake: Handshake,
-        pushes: Option<&Arc<Notify>>,
+        pushes: Option<&PushHandler>,
     ) -> Result<(MultiplexedConnection, ConnectionTask), String>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -170,8 +174,8 @@ impl ConnectOptions {
             .set_pipeline_buffer_size(CALLS_WAITING_MAX);
         if let Some(pushes) = pushes.cloned() {
             info = info.set_protocol(ProtocolVersion::RESP3);
-            config = config.set_push_sender(move |_| {
-                pushes.notify_one();
+            config = config.set_push_sender(move |push| {
+                pushes(push);
                 Ok::<(), Infallible>(())
             });
         }

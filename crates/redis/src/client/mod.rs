@@ -11,6 +11,7 @@ mod connector;
 mod reply;
 mod sentinels;
 mod tls;
+mod wake_ups;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -38,6 +39,7 @@ use tls::TrustedRoots;
 
 pub use address::AddressError;
 pub use sentinels::MasterWatch;
+pub use wake_ups::{WakeTopic, WakeUps};
 
 /// Connecting may take ten deadlines, but at least this long…
 const CONNECT_TIMEOUT_MIN: Duration = Duration::from_millis(500);
@@ -67,6 +69,19 @@ impl RedisClientOptions {
     /// The default options for an address.
     pub fn new(url: impl Into<String>) -> RedisClientOptions {
         RedisClientOptions { url: url.into(), deadline: Self::DEADLINE, ca: None }
+    }
+}
+
+impl RedisClientOptions {
+    /// The servers, how to connect to them, and the runtime for it.
+    fn resolve(&self) -> Result<(Topology, Arc<ConnectOptions>, Handle), RedisClientError> {
+        let address = RedisAddress::parse(&self.url)?;
+        let trust = if address.tls { Some(TrustedRoots::load(self.ca.as_deref())?) } else { None };
+        let runtime = Handle::try_current().map_err(|_| RedisClientError::NoRuntime)?;
+        let connect_timeout =
+            self.deadline.saturating_mul(10).clamp(CONNECT_TIMEOUT_MIN, CONNECT_TIMEOUT_MAX);
+        let options = ConnectOptions { login: address.login, db: address.db, trust, connect_timeout };
+        Ok((address.topology, Arc::new(options), runtime))
     }
 }
 
@@ -131,18 +146,7 @@ impl RedisClient {
     /// When the address or the file of certificates cannot be read, or there is no runtime. A server that cannot be
     /// reached is no error: it may come up later.
     pub fn connect(options: RedisClientOptions) -> Result<RedisClient, RedisClientError> {
-        let address = RedisAddress::parse(&options.url)?;
-        let trust = if address.tls { Some(TrustedRoots::load(options.ca.as_deref())?) } else { None };
-        let runtime = Handle::try_current().map_err(|_| RedisClientError::NoRuntime)?;
-        let connect_options = Arc::new(ConnectOptions {
-            login: address.login,
-            db: address.db,
-            trust,
-            connect_timeout: options
-                .deadline
-                .saturating_mul(10)
-                .clamp(CONNECT_TIMEOUT_MIN, CONNECT_TIMEOUT_MAX),
-        });
+        let (topology, connect_options, runtime) = options.resolve()?;
         let connection = |target| {
             Connections::One(RedisConnection::start(
                 &runtime,
@@ -150,7 +154,7 @@ impl RedisClient {
             ))
         };
         let mut watched = None;
-        let connections = match address.topology {
+        let connections = match topology {
             Topology::Single(address) => connection(ConnectTarget::Address(address)),
             Topology::Sentinel { sentinels, master } => {
                 let sentinels = Sentinels::start(&runtime, Arc::clone(&connect_options), sentinels, master);

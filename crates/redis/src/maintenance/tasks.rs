@@ -17,9 +17,10 @@ use crate::store::RedisStore;
 const HAND_BACK_CHUNK: usize = 32;
 
 impl<L: Link, C: Sleep> RedisStore<L, C> {
-    /// Hands unused leases back, and removes this node from the list of nodes. A lease is handed back less what its
-    /// bucket has refilled since the grant.
+    /// Sends what burst detectors have counted, hands unused leases back, and removes this node from the list of nodes.
+    /// A lease is handed back less what its bucket has refilled since the grant.
     pub async fn leave(&self) {
+        self.send_burst_counts().await;
         let leases = self.leases.as_ref().map(|leases| leases.take_all(self.clock.now()));
         for of_one_shard in self.by_shard(leases.unwrap_or_default(), |(charge, _)| charge) {
             for chunk in of_one_shard.chunks(HAND_BACK_CHUNK) {

@@ -65,6 +65,11 @@ impl LimitRegistry {
         named
     }
 
+    /// Could these limits be named or edited?
+    pub(crate) fn check_all(&self, limits: &[NamedLimit<'_>]) -> Result<(), LimitError> {
+        self.history.check_all(limits)
+    }
+
     /// The variant of a limit at some trust; takes a lock only the first time.
     pub(crate) fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
         if limit.id() != AD_HOC {

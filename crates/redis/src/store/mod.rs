@@ -322,6 +322,10 @@ impl<L: Link, C: Sleep> Store for RedisStore<L, C> {
         Ok(named)
     }
 
+    fn check_limits(&self, limits: &[NamedLimit<'_>]) -> Result<(), LimitError> {
+        self.registry.check_all(limits)
+    }
+
     fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
         self.registry.variant(limit, trust)
     }

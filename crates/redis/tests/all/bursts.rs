@@ -1,11 +1,13 @@
 //! Burst detectors that nodes share, on a real server.
 
-use std::sync::Arc;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 use crate::support::{PlainLink, Redis, fresh_prefix, runtime};
 use tidegate::engine::bursts::BurstState;
-use tidegate::engine::{Decision, Limiter, Policy, Reason, Request};
-use tidegate::{BurstAction, ManualClock, Nanos};
+use tidegate::engine::{Decision, Incident, IncidentKind, Limiter, Observer, Policy, Reason, Request};
+use tidegate::{BurstAction, ManualClock, Nanos, NowOrLater};
 use tidegate_redis::{RedisStore, StoreMode, StoreOptions};
 use tokio::runtime::Runtime;
 
@@ -13,20 +15,41 @@ const HYBRID: StoreMode = StoreMode::Hybrid { life: StoreOptions::LEASE_LIFE };
 
 type Node = Limiter<RedisStore<PlainLink, ManualClock>, ManualClock>;
 
+/// The warnings and blocks that observers were told of: what happened, the detector, and the user.
+#[derive(Clone, Debug, Default)]
+struct Told(Arc<Mutex<Vec<(IncidentKind, String, String)>>>);
+
+impl Observer for Told {
+    fn observe(&self, incident: &Incident<'_, '_>) {
+        if matches!(incident.kind, IncidentKind::BurstWarned | IncidentKind::BurstBlocked) {
+            let of_request = incident.facts.and_then(|facts| facts.request.user.as_deref());
+            let user = incident.subject.and_then(|subject| subject.user.as_deref()).or(of_request);
+            let (name, user) = (incident.name.unwrap_or_default(), user.unwrap_or_default());
+            self.0.lock().unwrap().push((incident.kind, name.into(), user.into()));
+        }
+    }
+}
+
 /// Nodes on one server. The clock of all, the server included, moves only when a test moves it.
 struct Fleet {
     server: Redis,
     runtime: Runtime,
     clock: ManualClock,
     prefix: String,
+    rate: u32,
     nodes: Vec<Arc<Node>>,
+    told: Told,
 }
 
 impl Fleet {
     fn new(mode: StoreMode, server: Redis) -> Fleet {
-        let clock = ManualClock::default();
-        let mut fleet =
-            Fleet { server, runtime: runtime(), clock, prefix: fresh_prefix(), nodes: Vec::new() };
+        Fleet::with_rate(mode, server, 1_000)
+    }
+
+    fn with_rate(mode: StoreMode, server: Redis, rate: u32) -> Fleet {
+        let (clock, told) = (ManualClock::default(), Told::default());
+        let (prefix, nodes) = (fresh_prefix(), Vec::new());
+        let mut fleet = Fleet { server, runtime: runtime(), clock, prefix, rate, nodes, told };
         fleet.nodes = (0..3).map(|_| fleet.node(mode)).collect();
         fleet
     }
@@ -36,12 +59,23 @@ impl Fleet {
         let options =
             StoreOptions { prefix: self.prefix.clone(), given_time: true, ..StoreOptions::new(mode) };
         let store = RedisStore::new(link, self.clock.clone(), options);
-        let policy = Policy::parse(
-            "version: 1\nlimits: [{ name: all, key: [], sustained: { rate: 1000 }, burst: { capacity: 1000 } }]\n\
-             bursts: [{ name: b, key: [user], window: 10s, threshold: 5, penalty: 60s }]\n",
-        );
+        let rate = self.rate;
+        let policy = Policy::parse(&format!(
+            "version: 1\nlimits: [{{ name: all, key: [], sustained: {{ rate: {rate} }}, burst: {{ capacity: {rate} }} }}]\n\
+             bursts: [{{ name: b, key: [user], window: 10s, threshold: 5, penalty: 60s }}]\n",
+        ));
         let policy = policy.expect("the policy is valid");
-        Arc::new(Limiter::with_store(policy, store, self.clock.clone()).expect("the limits fit"))
+        let node = Limiter::with_store(policy, store, self.clock.clone()).expect("the limits fit");
+        Arc::new(node.with_observer(Arc::new(self.told.clone())))
+    }
+
+    /// How many warnings and blocks observers were told of, and how many all nodes have counted.
+    fn actions(&self) -> [(u64, u64); 2] {
+        let told = self.told.0.lock().unwrap();
+        let told = |kind| told.iter().filter(|(told, ..)| *told == kind).count() as u64;
+        let counted = self.nodes.iter().map(|node| node.burst_actions());
+        let counted = counted.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        [(told(IncidentKind::BurstWarned), told(IncidentKind::BurstBlocked)), counted]
     }
 
     fn maintain(&self) {
@@ -58,6 +92,28 @@ impl Fleet {
     /// Sends requests to the nodes in turn, and returns what detectors did.
     fn send(&self, requests: usize) -> Vec<Option<BurstState>> {
         (0..requests).map(|nth| state(&self.check(nth % 3))).collect()
+    }
+
+    /// Sends a burst to the first node, which decides it without the server.
+    fn burst_without_the_server(&self) {
+        // Requests of others come first, so that the node remembers a denial, or has just got a lease.
+        for other in 0..2_000 {
+            let request = Request::new().user(format!("other-{other}"));
+            let deciding = self.nodes[0].check_async(&request);
+            let has_asked = matches!(deciding, NowOrLater::Later(_));
+            let is_allowed = self.runtime.block_on(deciding).is_allowed();
+            if other >= 200 && has_asked == is_allowed {
+                break;
+            }
+            self.clock.advance(Nanos::from_millis(1));
+        }
+        for _ in 0..6 {
+            let decided = match self.nodes[0].check_async(&Request::new().user("1")) {
+                NowOrLater::Now(decided) => decided,
+                NowOrLater::Later(_) => panic!("it asks the server"),
+            };
+            assert_eq!(state(&decided), None, "nothing is sent yet");
+        }
     }
 
     /// Warns the key, then blocks it.
@@ -150,6 +206,80 @@ fn counts_of_decisions_that_do_not_wait_are_sent_soon_and_keep_their_window() {
     let warnings = told.iter().filter(|state| **state == BurstState::WarningIssued).count();
     let blocks = told.iter().filter(|state| **state == BurstState::BlockedTemporarily).count();
     assert_eq!((warnings, blocks), (1, 1), "each is told once among all nodes: {told:?}");
+    fleet.nodes.iter().for_each(|node| node.report_late_bursts());
+    assert_eq!(fleet.actions(), [(1, 1); 2], "and reported once");
+}
+
+/// A burst on one node that is decided without the server; then nobody comes any more.
+fn burst_and_silence(mode: StoreMode, rate: u32) {
+    let fleet = Fleet::with_rate(mode, Redis::start(), rate);
+    for round in 1..=2 {
+        fleet.burst_without_the_server();
+        assert_eq!(fleet.actions(), [(round - 1, 0); 2], "{mode:?}");
+        // What a node does when it is stopped: it sends what it has counted, and reports what it hears.
+        fleet.runtime.block_on(fleet.nodes[0].store().leave());
+        fleet.nodes.iter().for_each(|node| node.report_late_bursts());
+        assert_eq!(fleet.actions(), [(1, round - 1); 2], "{mode:?}: without any further request");
+        fleet.clock.advance(Nanos::from_secs(10));
+        // The warning is said once more, to the client, but is not reported again.
+        if round == 1 {
+            assert_eq!(state(&fleet.check(0)), Some(BurstState::WarningIssued), "{mode:?}");
+        }
+    }
+    let told = fleet.told.0.lock().unwrap().clone();
+    let about = |kind| (kind, "b".to_owned(), "1".to_owned());
+    assert_eq!(told, [about(IncidentKind::BurstWarned), about(IncidentKind::BurstBlocked)], "{mode:?}");
+    // The first node lists it on the server at once if it is asked.
+    let listed = |node: usize| fleet.runtime.block_on(fleet.nodes[node].burst_penalties(None, 10)).penalties;
+    let page = listed(0);
+    assert_eq!(listed(1), page, "{mode:?}: other nodes list it");
+    let listed: Vec<_> = page.iter().map(|one| (one.kind, &*one.detector, &*one.key)).collect();
+    assert_eq!(listed, [(BurstAction::Blocked, "b", "1")], "{mode:?}");
+    assert_eq!(state(&fleet.check(0)), Some(BurstState::BlockedTemporarily), "{mode:?}");
+    fleet.nodes.iter().for_each(|node| node.report_late_bursts());
+    assert_eq!(fleet.actions(), [(1, 1); 2], "{mode:?}: never twice");
+}
+
+#[test]
+fn a_burst_that_leases_decide_is_reported_although_nobody_comes_any_more() {
+    burst_and_silence(HYBRID, 1_000);
+}
+
+#[test]
+fn a_burst_that_a_remembered_denial_decides_is_reported_although_nobody_comes_any_more() {
+    burst_and_silence(StoreMode::Strict, 1);
+}
+
+#[test]
+fn counts_of_two_windows_that_arrive_together_are_a_warning_and_a_block() {
+    let fleet = Fleet::with_rate(HYBRID, Redis::start(), 1_000);
+    fleet.burst_without_the_server();
+    fleet.clock.advance(Nanos::from_secs(10));
+    fleet.burst_without_the_server();
+    fleet.runtime.block_on(fleet.nodes[0].store().leave());
+    fleet.nodes[0].report_late_bursts();
+    assert_eq!(fleet.actions(), [(1, 1); 2]);
+}
+
+#[test]
+fn a_lift_is_not_undone_by_an_answer_that_was_on_its_way() {
+    let fleet = Fleet::new(StoreMode::Strict, Redis::start());
+    fleet.block();
+    let node = &fleet.nodes[2];
+    let listed = fleet.runtime.block_on(node.burst_penalties(None, 10)).penalties;
+    fleet.clock.advance(Nanos::from_millis(900));
+    // This node must ask about the block again, and its call is executed before the lift.
+    let request = Request::new().user("1");
+    let mut asking = Box::pin(async { node.check_async(&request).await });
+    let lifted = fleet.runtime.block_on(async {
+        let is_sent = poll_fn(|context| Poll::Ready(asking.as_mut().poll(context).is_pending())).await;
+        assert!(is_sent);
+        let lifted = node.lift_burst_penalty(listed[0].id).await;
+        let _decided = asking.await;
+        lifted
+    });
+    assert!(lifted.expect("the server answers").is_some());
+    assert_eq!(state(&fleet.check(2)), None, "the lift holds");
 }
 
 #[test]

@@ -51,6 +51,9 @@ pub(super) async fn respond(
         return refused(refusal);
     }
     let path = request.uri().path();
+    if let Err(error) = guard::check_privacy(&node, caller, path) {
+        return error.render();
+    }
     if path.starts_with("/api/") || path.starts_with(console::PREFIX) {
         return control_plane(node, caller, request).await;
     }
@@ -78,9 +81,6 @@ pub(super) async fn respond(
 async fn control_plane(node: Arc<Node>, caller: AdminClient, request: Request<Incoming>) -> AdminResponse {
     let (head, body) = request.into_parts();
     let is_console = head.uri.path().starts_with(console::PREFIX);
-    if let Err(error) = guard::check_privacy(&node, caller, is_console) {
-        return error.render();
-    }
     let most = if is_console { BODY_BYTES_MAX } else { API_BODY_BYTES_MAX };
     let budget = node.body_budget().account(caller.address, node.is_loopback_or_proxy(caller.address));
     // The share of the budget is held until the call is answered.

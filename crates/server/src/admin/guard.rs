@@ -5,8 +5,12 @@ use http::{Request, StatusCode};
 
 use super::AdminClient;
 use crate::control::api::ApiError;
+use crate::control::console;
 use crate::identity::access;
 use crate::node::Node;
+
+/// What the listener serves in any case.
+const PUBLIC_PATHS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,10 +42,11 @@ pub(super) fn check_host<B>(node: &Node, request: &Request<B>) -> Result<(), Adm
     }
 }
 
-/// Checks that nobody can read on the network what the admin API or the console is sent, unless the operator wants that. The
-/// console needs it in any case: a cookie is sent with every request.
-pub(super) fn check_privacy(node: &Node, caller: AdminClient, is_console: bool) -> Result<(), ApiError> {
-    match (caller.is_private(), node.settings().admin_insecure) {
+/// Checks that nobody can read on the network what a client sends and gets, unless the operator wants that, or the page is
+/// about the health of the server only. The console needs it in any case: a cookie is sent with every request.
+pub(super) fn check_privacy(node: &Node, caller: AdminClient, path: &str) -> Result<(), ApiError> {
+    let is_console = path.starts_with(console::PREFIX);
+    match (caller.is_private() || PUBLIC_PATHS.contains(&path), node.settings().admin_insecure) {
         (true, _) => Ok(()),
         (false, true) if !is_console => Ok(()),
         (false, true) => Err(ApiError::NotHere(

@@ -13,9 +13,9 @@ use crate::node::Node;
 use tidegate::engine::masking::{masked, may_be_secret};
 
 /// How many keys are listed by default.
-const KEYS_DEFAULT: usize = 20;
+pub(crate) const KEYS_DEFAULT: usize = 20;
 /// How many keys can be listed; the engine tracks no more.
-const KEYS_MAX: usize = 64;
+pub(crate) const KEYS_MAX: usize = 64;
 
 /// Renders the page. Keys contain what clients have sent, so the page is not for everybody who can connect.
 pub(super) async fn hot_keys<B>(node: Arc<Node>, caller: AdminClient, request: &Request<B>) -> AdminResponse {
@@ -42,7 +42,7 @@ fn listed(rules: &RuleSet, keys: &[BusyKey]) -> Vec<Value> {
 
 /// Renders a key. Values from headers, queries, claims and custom descriptors may be credentials, so of them only a few
 /// characters and a hash are shown.
-fn display_key(rules: &RuleSet, busy: &BusyKey) -> String {
+pub(crate) fn display_key(rules: &RuleSet, busy: &BusyKey) -> String {
     let rule = rules.rules().iter().find(|rule| *rule.name == *busy.limit);
     // If the limit was edited since, or the key was truncated, it is unknown which value is which: mask all.
     let of = rule.map(|rule| &*rule.key).filter(|key| key.len() == busy.parts.len());

@@ -1,13 +1,14 @@
 //! The admin listener: health, readiness, metrics, the busiest keys, trust scores and burst penalties, over HTTP/1.1.
 //!
-//! `guard` checks the `Host` and the token of a request, `endpoints` finds the page, and `health`, `hot_keys`, `trust` and
+//! `body` is what a response sends, `guard` checks the `Host` and the token of a request, `endpoints` finds the page, and `health`, `hot_keys`, `trust` and
 //! `penalties` render theirs. Only a burst penalty can be changed: it can be lifted. Metrics are rendered on a blocking
 //! thread, because that takes long.
 
+mod body;
 mod endpoints;
 mod guard;
 mod health;
-mod hot_keys;
+pub(crate) mod hot_keys;
 mod penalties;
 mod trust;
 
@@ -19,12 +20,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::HeaderMap;
-use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
+
+use body::AdminBody;
 
 use crate::bounds;
 use crate::node::Node;
@@ -93,7 +95,7 @@ where
                 Ok(()) => endpoints::respond(node, caller, request).await,
                 Err(full) => endpoints::backlog_full(full),
             };
-            Ok::<_, Infallible>(answer.map(|bytes| Full::new(backlog.count_until_sent(bytes))))
+            Ok::<_, Infallible>(AdminBody::of(answer, &backlog))
         }
     });
     let connection = http1::Builder::new()

@@ -200,6 +200,10 @@ pub const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 pub const API_BODY_BYTES_MAX: usize = 16 * 1_024 * 1_024;
 /// Calls of the admin API at once that compute for long: checking a policy, replaying a trace.
 pub const LONG_TASKS_MAX: usize = 2;
+/// Streams of the admin API's overview at once.
+pub const OVERVIEW_STREAMS_MAX: usize = 64;
+/// How long such a stream lasts; browsers then open another, with a token that is checked again.
+pub const OVERVIEW_STREAM_TIME_MAX: Duration = Duration::from_secs(240);
 /// Calls of the admin API per second by one token.
 pub const API_CALLS_PER_SECOND: u32 = 500;
 /// How many of these may come at once.

@@ -41,6 +41,7 @@ pub fn run() -> ExitCode {
         CliCommand::Serve(args) => serve::run(&args),
         CliCommand::Check(args) => check::run(&args),
         CliCommand::Admin(args) => admin::run(&args),
+        CliCommand::Top(args) => admin::top::run(&args),
         CliCommand::Validate(args) => validate::run(&args),
         CliCommand::Explain(args) => explain::run(&args),
         CliCommand::Simulate(args) => simulate::run(&args),

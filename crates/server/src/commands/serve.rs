@@ -109,11 +109,14 @@ fn start_control(
         control.record(node);
         control.follow(node, id);
         control.note_token_uses(node);
+        control.watch_figures(node);
     }
 }
 
 /// Writes what is still in memory.
 fn finish(node: &Node, started: Nanos) {
+    // The store was left, so no answer to counts can arrive any more.
+    node.limiter().report_late_bursts();
     node.events().flush();
     node.control().and_then(ControlPlane::records).inspect(|records| records.flush());
     node.traces().shutdown();

@@ -40,7 +40,8 @@ impl EntryEdit {
     /// When an entry is not found or its name is taken, when the caller may not do it, and when the text cannot be edited.
     pub(crate) fn apply(&self, text: &str) -> Result<Edited, ApiError> {
         let mut editor = DocumentEditor::new(text).map_err(refused)?;
-        let sight = Sight::of(&self.principal, editor.root());
+        let before = editor.root().clone();
+        let sight = Sight::of(&self.principal, &before);
         let (name, location) = match &self.action {
             EntryAction::Create { entry, before, id } => {
                 let name = self.create(&mut editor, &sight, (entry, before.as_deref(), id))?;
@@ -66,7 +67,8 @@ impl EntryEdit {
         };
         let tenant = name.filter(|_| self.collection == Collection::Tenants);
         let restricted = self.principal.tenant.is_some().then(|| self.principal.clone());
-        Ok(Edited { text: editor.into_text(), location, tenant, restricted })
+        let (text, after) = editor.into_parts();
+        Ok(Edited { text, before: Some(before), after: Some(after), location, tenant, restricted })
     }
 
     fn list(&self) -> &'static str {

@@ -40,7 +40,8 @@ fn masked_values(node: &DocumentNode) -> DocumentNode {
     DocumentNode { kind, at: node.at }
 }
 
-/// A document without secrets whose entries all have names: those that they have with their secrets.
+/// The document with secrets masked. Each entry keeps the name that it has in the unmasked document, because a name may be
+/// a hash of the content.
 pub(super) fn masked_with_names(root: &DocumentNode) -> DocumentNode {
     let mut shown = masked_document(root);
     let ValueKind::Map(members) = &mut shown.kind else { return shown };

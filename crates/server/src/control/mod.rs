@@ -12,6 +12,7 @@ pub(crate) mod collection;
 pub(crate) mod console;
 mod entry_edit;
 mod following;
+pub(crate) mod glance;
 mod masked_policy;
 mod projection;
 pub(crate) mod records;
@@ -20,6 +21,7 @@ mod simulation;
 pub(crate) mod startup;
 mod subtree;
 pub(crate) mod thread;
+mod waking;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -30,11 +32,13 @@ use tokio::sync::{MutexGuard, Semaphore, SemaphorePermit};
 use tokio::task::JoinError;
 
 use access::Access;
+use glance::Glance;
 use records::Records;
 use records::retention::Keeper;
 pub use running::{PolicySource, RunningPolicy};
 use thread::ControlThread;
 use tidegate_database::Database;
+use tidegate_redis::WakeUps;
 
 use crate::bounds::{LONG_TASKS_MAX, TOKEN_USES_INTERVAL, TRIALS_MAX};
 use crate::node::Node;
@@ -51,6 +55,10 @@ pub struct ControlPlane {
     database_problem: Mutex<Option<String>>,
     /// The records on their way to the database, if there is one.
     records: Option<Records>,
+    /// The figures of now and of the last hour.
+    glance: Glance,
+    /// The channel by which nodes wake each other, if they share a store.
+    wake_ups: OnceLock<WakeUps>,
     thread: ControlThread,
     /// The name of this node, once it is known.
     node_id: OnceLock<String>,
@@ -86,6 +94,8 @@ impl ControlPlane {
             database,
             database_problem: Mutex::default(),
             records: None,
+            glance: Glance::default(),
+            wake_ups: OnceLock::new(),
             thread,
             node_id: OnceLock::new(),
             writing: tokio::sync::Mutex::default(),
@@ -110,8 +120,27 @@ impl ControlPlane {
     pub(crate) fn follow(&self, node: &Arc<Node>, id: String) {
         let _named_before = self.node_id.set(id.clone());
         if let (Some(database), PolicySource::Database) = (&self.database, &self.running().source) {
+            if let Some(shared) = &node.settings().shared {
+                waking::connect(self, shared);
+                self.runtime().spawn(waking::log_changes(Arc::clone(node)));
+            }
             self.runtime().spawn(following::follow(Arc::clone(node), database.clone(), id));
         }
+    }
+
+    /// Starts to read the counters of the node once a second.
+    pub(crate) fn watch_figures(&self, node: &Arc<Node>) {
+        self.runtime().spawn(glance::watch(Arc::clone(node)));
+    }
+
+    /// The figures of now and of the last hour.
+    pub(crate) fn glance(&self) -> &Glance {
+        &self.glance
+    }
+
+    /// The channel by which nodes wake each other, if they share a store.
+    pub(crate) fn wake_ups(&self) -> Option<&WakeUps> {
+        self.wake_ups.get()
     }
 
     /// Starts to write down when tokens were used last.

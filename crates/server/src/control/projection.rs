@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 
 use tidegate::Nanos;
 use tidegate_database::RuleRow;
-use tidegate_document::{DocumentNode, parse};
+use tidegate_document::DocumentNode;
 use tidegate_policy::{Condition, Descriptor, Numbers, Rule, RuleSet, Tier};
 
 /// The rows of a policy: one for each limit, or one for each plan that a limit names. The limits of tenants, and those
-/// that are switched off, have none.
-pub(crate) fn rule_rows(rules: &RuleSet, text: &str) -> Vec<RuleRow> {
-    let descriptions = descriptions(text);
+/// that are switched off, have none. `document` is the tree that the rules were compiled from.
+pub(crate) fn rule_rows(rules: &RuleSet, document: &DocumentNode) -> Vec<RuleRow> {
+    let descriptions = descriptions(document);
     let mut rows = Vec::new();
     for rule in rules.limits().iter().filter(|rule| rule.enabled) {
         let row = RuleRow {
@@ -35,8 +35,7 @@ pub(crate) fn rule_rows(rules: &RuleSet, text: &str) -> Vec<RuleRow> {
 }
 
 /// What the document says about each limit.
-fn descriptions(text: &str) -> BTreeMap<String, String> {
-    let Ok(document) = parse(text) else { return BTreeMap::new() };
+fn descriptions(document: &DocumentNode) -> BTreeMap<String, String> {
     let limits = document.get("limits").map(DocumentNode::items).unwrap_or_default();
     let member = |limit: &DocumentNode, name: &str| limit.get(name)?.scalar().map(str::to_owned);
     limits.iter().filter_map(|limit| member(limit, "name").zip(member(limit, "description"))).collect()
@@ -114,7 +113,7 @@ tenants:
 - { id: t, rate_limit: { sustained: { rate: 1 } } }
 ";
         let rules: RuleSet = tidegate_policy::Policy::parse(text).expect("it is valid").into();
-        let rows = rule_rows(&rules, text);
+        let rows = rule_rows(&rules, &tidegate_document::parse(text).expect("it is valid"));
         let shown: Vec<_> = rows
             .iter()
             .map(|row| {

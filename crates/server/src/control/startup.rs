@@ -8,6 +8,7 @@ use tidegate_database::{
     AuditEntry, Database, DatabaseError, DatabaseOptions, NewVersion, PolicyVersion, PublishError, RuleRow,
     UnixMillis,
 };
+use tidegate_document::{DocumentNode, parse};
 use tidegate_policy::Policy;
 
 use super::projection::rule_rows;
@@ -143,7 +144,11 @@ async fn publish_first(database: &Database, text: &str, now: Nanos) -> Result<Po
 
 /// The rows of the first version; none if it is not valid, which is reported when it is put in force.
 fn first_rows(text: &str) -> Vec<RuleRow> {
-    Policy::parse(text).map(|policy| rule_rows(&policy.rules, text)).unwrap_or_default()
+    let rows = |root: DocumentNode| {
+        let policy = Policy::of_parsed(&root, text, Nanos::ZERO).ok()?;
+        Some(rule_rows(&policy.rules, &root))
+    };
+    parse(text).ok().and_then(rows).unwrap_or_default()
 }
 
 /// A version of the database as the policy to run.

@@ -89,7 +89,7 @@ impl Sight {
         }
     }
 
-    /// Checks that an entry lies inside as the caller would write it.
+    /// Checks that the new content of an entry keeps it inside the caller's subtree.
     ///
     /// # Errors
     /// 403 if it does not.

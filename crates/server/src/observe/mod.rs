@@ -5,7 +5,7 @@ pub(crate) mod events;
 pub mod logs;
 pub mod metrics;
 mod panics;
-mod readiness;
+pub(crate) mod readiness;
 mod traces;
 
 pub use coverage::LimitCoverage;

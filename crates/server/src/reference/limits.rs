@@ -6,6 +6,7 @@ use std::time::Duration;
 use tidegate::engine::BURST_KEYS_MAX;
 use tidegate::engine::trust::TrustOptions;
 use tidegate::engine::trust::score::VIOLATIONS_MAX;
+use tidegate_database::{ANSWERS_MAX, SESSIONS_PER_TOKEN, TOKENS_MAX};
 
 use crate::bounds::*;
 use crate::observe::events::OPEN_EVENTS_PER_SHARD;
@@ -192,12 +193,24 @@ fn admin_api() -> Vec<Row> {
             "tokens, and addresses, that are counted for that; those beyond share one count",
             number(API_CALLERS_MAX),
         ),
+        (
+            "tokens that are kept; one more makes the one that ended first be forgotten, and is refused with 409 if none \
+             has ended",
+            number(TOKENS_MAX as usize),
+        ),
+        ("sessions of one token; one more ends the oldest", number(SESSIONS_PER_TOKEN as usize)),
+        (
+            "answers that are kept for requests with an `Idempotency-Key`; one more makes the oldest be forgotten",
+            number(ANSWERS_MAX as usize),
+        ),
         ("tokens and sessions that are accepted while the database is away", number(SEEN_CREDENTIALS_MAX)),
         ("interval of writing when tokens were used last", seconds(TOKEN_USES_INTERVAL)),
         (
             "of the calls that compute for long, simulations and explanations by another policy",
             number(TRIALS_MAX),
         ),
+        ("streams of the overview at once", number(OVERVIEW_STREAMS_MAX)),
+        ("duration of such a stream", seconds(OVERVIEW_STREAM_TIME_MAX)),
         ("duration of a simulation", seconds(SIMULATION_TIME_MAX)),
         ("keys of a simulation", number(SIMULATION_KEYS_MAX)),
         (
@@ -270,7 +283,7 @@ fn files() -> Vec<Row> {
         ("wait for a shared store at the start", seconds(STORE_ATTEMPT_MAX)),
         ("time for giving leases back to a shared store at the end", seconds(STORE_LEAVE_MAX)),
         ("time from the signal to stop until connections are told to end", seconds(DRAIN_NOTICE)),
-        ("time from the signal to stop until the server ends", seconds(DRAIN_TIMEOUT)),
+        ("time from the signal to stop until connections are closed", seconds(DRAIN_TIMEOUT)),
     ]
 }
 

@@ -13,7 +13,7 @@ pub(crate) fn trust_report(report: &TrustReport) -> Value {
             "account_age": millionths(score.age),
             "email_verified": millionths(score.email),
             "success_rate": millionths(score.success),
-            // A difference, so that none is not written as -0.
+            // Subtracted from 0, because `-0.0` would be written for no violations.
             "violations": 0.0 - millionths(score.penalty),
         },
         "inputs": {

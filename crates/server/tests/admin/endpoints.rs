@@ -139,7 +139,7 @@ async fn hot_keys_are_not_for_everybody() {
     let far = AdminClient {
         address: IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7)),
         on_loopback: false,
-        is_encrypted: false,
+        is_encrypted: true,
     };
     let address = listen_as(&node, far).await;
     let hot_keys = async |headers: &str| ask(address, "GET", "/debug/hot-keys", headers).await;
@@ -160,7 +160,7 @@ async fn without_a_token_no_token_opens() {
     let far = AdminClient {
         address: IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7)),
         on_loopback: false,
-        is_encrypted: false,
+        is_encrypted: true,
     };
     let address = listen_as(&node, far).await;
     for token in ["", "x"] {

@@ -4,6 +4,7 @@ mod client;
 mod dashboards;
 mod endpoints;
 mod exposition;
+mod listener;
 mod metrics;
 mod panics;
 mod penalties;

@@ -99,7 +99,7 @@ async fn penalties_are_not_for_everybody() {
     let far = AdminClient {
         address: IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7)),
         on_loopback: false,
-        is_encrypted: false,
+        is_encrypted: true,
     };
     let address = listen_as(&node, far).await;
     let token = "Authorization: Bearer open sesame\r\n";

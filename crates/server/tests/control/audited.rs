@@ -1,16 +1,17 @@
 //! What the audit keeps of changes.
 
 use serde_json::{Value, json};
-use tidegate_database::{AuditRow, Database, DatabaseOptions, HistoryFilter, PageRequest};
+use tidegate_database::{AuditRow, DatabaseKind, HistoryFilter, PageRequest};
 
+use super::on_database;
+use super::place::on_both;
 use super::policy_client::PolicyServer;
+
+on_both!(a_change_is_kept_with_who_why_and_what_but_without_secrets);
 
 /// The entries of the audit, newest first.
 fn audit(controlled: &PolicyServer) -> Vec<AuditRow> {
-    let url = format!("sqlite:{}", controlled.home.path("data/tidegate.db").display());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let rows = runtime.block_on(async {
-        let database = Database::open(&url, DatabaseOptions::default()).await.expect("it opens");
+    let rows = on_database(&controlled.place.url, async |database| {
         database.audit(&HistoryFilter::default(), &PageRequest::default()).await.expect("it answers").items
     });
     let is_change =
@@ -18,10 +19,11 @@ fn audit(controlled: &PolicyServer) -> Vec<AuditRow> {
     rows.into_iter().filter(is_change).collect()
 }
 
-#[test]
-fn a_change_is_kept_with_who_why_and_what_but_without_secrets() {
-    let controlled =
-        PolicyServer::with_policy("version: 1\nallow: [{ \"header:x-api-key\": secret-of-a-partner }]\n");
+fn a_change_is_kept_with_who_why_and_what_but_without_secrets(kind: DatabaseKind) {
+    let controlled = PolicyServer::with_policy(
+        kind,
+        "version: 1\nallow: [{ \"header:x-api-key\": secret-of-a-partner }]\n",
+    );
     let api = &controlled.api;
     let created = api
         .post("/allow?reason=partner+two", &json!({ "header:x-api-key": "secret-of-another" }))

@@ -1,22 +1,26 @@
 //! `tidegate admin`: the admin API from a terminal and from scripts.
 
 use serde_json::Value;
+use tidegate_database::DatabaseKind;
 
+use super::place::on_both;
 use super::policy_client::PolicyServer;
 use crate::support::server::{Ran, run, tidegate};
+
+on_both!(every_kind_of_route_has_a_command, a_mistake_is_told_with_its_place_and_changes_nothing);
 
 /// Runs `tidegate admin` with the address and the token in a file, as people have them.
 fn admin(server: &PolicyServer, args: &[&str]) -> Ran {
     let address = server.server.socket("admin");
     let file = server
+        .place
         .home
         .write("admin.yaml", &format!("server: http://{address}\ntoken: {}\n", server.api.token()));
     run(tidegate(&[&["admin"], args, &["--connection", &file]].concat()))
 }
 
-#[test]
-fn every_kind_of_route_has_a_command() {
-    let server = PolicyServer::start();
+fn every_kind_of_route_has_a_command(kind: DatabaseKind) {
+    let server = PolicyServer::start(kind);
     let listed = admin(&server, &["limits", "list"]);
     assert_eq!(listed.code, Some(0), "{}", listed.err);
     assert!(listed.out.starts_with("name "), "the name comes first: {}", listed.out);
@@ -54,9 +58,8 @@ fn every_kind_of_route_has_a_command() {
     assert_eq!(lines.lines().count(), 3, "a head and two rows: {lines}");
 }
 
-#[test]
-fn a_mistake_is_told_with_its_place_and_changes_nothing() {
-    let server = PolicyServer::start();
+fn a_mistake_is_told_with_its_place_and_changes_nothing(kind: DatabaseKind) {
+    let server = PolicyServer::start(kind);
     let before = server.api.policy();
     let wrong = admin(&server, &["limits", "patch", "per-user", "{\"sustained\":{\"rate\":0}}"]);
     assert_eq!(wrong.code, Some(1));
@@ -65,7 +68,7 @@ fn a_mistake_is_told_with_its_place_and_changes_nothing() {
     assert!(unknown.code == Some(1) && unknown.err.contains("there is no limit `nope`"), "{}", unknown.err);
     assert_eq!(admin(&server, &["limits", "fly"]).code, Some(2));
     assert_eq!(server.api.policy(), before);
-    let file = server.home.write("admin.yaml", "token: secret-of-somebody: x\n");
+    let file = server.place.home.write("admin.yaml", "token: secret-of-somebody: x\n");
     let broken = run(tidegate(&["admin", "whoami", "--connection", &file]));
     assert_eq!(broken.code, Some(2));
     assert!(!broken.err.contains("secret-of-somebody"), "{}", broken.err);

@@ -1,9 +1,18 @@
 //! Entries of collections, one by one.
 
 use serde_json::{Value, json};
+use tidegate_database::DatabaseKind;
 
+use super::place::on_both;
 use super::policy_client::PolicyServer;
 use super::{limit, names};
+
+on_both!(
+    comments_and_order_survive_edits,
+    every_status_of_the_contract,
+    entries_without_a_name_get_an_id,
+    lists_come_in_pages_and_are_searched
+);
 
 const TEXT: &str = "\
 # Ours; keep this.
@@ -21,9 +30,8 @@ allow:
 - { ip: 10.0.0.0/8, reason: inside }
 ";
 
-#[test]
-fn comments_and_order_survive_edits() {
-    let PolicyServer { api, .. } = &PolicyServer::with_policy(TEXT);
+fn comments_and_order_survive_edits(kind: DatabaseKind) {
+    let PolicyServer { api, .. } = &PolicyServer::with_policy(kind, TEXT);
     assert_eq!(api.post("/limits?before=b", &limit("between", 3)).expect(201).version(), 3);
     api.patch("/limits/b", &json!({ "sustained": { "rate": 2 } })).expect(200);
     api.put("/limits/a", &json!({ "key": ["user"], "sustained": { "rate": 6 } })).expect(200);
@@ -58,13 +66,15 @@ allow:
     assert_eq!(api.policy(), kept);
 }
 
-#[test]
-fn every_status_of_the_contract() {
-    let PolicyServer { api, .. } = &PolicyServer::with_policy(TEXT);
+fn every_status_of_the_contract(kind: DatabaseKind) {
+    let PolicyServer { api, .. } = &PolicyServer::with_policy(kind, TEXT);
     let created = api.post("/limits", &limit("c/d", 3)).expect(201);
     assert_eq!(created.header("location"), Some("/api/v1/limits/c%2Fd"));
     assert_eq!(created.version(), 3);
     assert!(created.json()["warnings"].is_array());
+    let wrong = ["Content-Type: application/json", "X-Reason: sch\u{f6}n"];
+    let unused = api.ask("POST", "/limits?reason=why", &wrong, &limit("e", 3).to_string());
+    assert_eq!(unused.expect(400).json()["pointer"], "X-Reason", "also where the query has a reason");
     let read = api.get("/limits/c%2Fd").expect(200);
     assert_eq!((read.json(), read.header("etag")), (limit("c/d", 3), Some("\"3\"")));
     assert_eq!(api.post("/limits", &limit("a", 3)).status, 409);
@@ -102,9 +112,8 @@ fn every_status_of_the_contract() {
     );
 }
 
-#[test]
-fn entries_without_a_name_get_an_id() {
-    let PolicyServer { api, .. } = &PolicyServer::with_policy(TEXT);
+fn entries_without_a_name_get_an_id(kind: DatabaseKind) {
+    let PolicyServer { api, .. } = &PolicyServer::with_policy(kind, TEXT);
     let listed = api.read("/routes");
     let hash = names(&listed, "id")[0].clone();
     assert_eq!(hash.len(), 16);
@@ -127,11 +136,10 @@ fn entries_without_a_name_get_an_id() {
     assert_eq!(api.post("/allow", &json!({ "id": "mine", "user": "44" })).status, 409);
 }
 
-#[test]
-fn lists_come_in_pages_and_are_searched() {
+fn lists_come_in_pages_and_are_searched(kind: DatabaseKind) {
     let limits: Vec<Value> = (0..25).map(|n| limit(&format!("l{n:02}"), n + 1)).collect();
     let text = json!({ "version": 1, "limits": limits }).to_string();
-    let PolicyServer { api, .. } = &PolicyServer::with_policy(&text);
+    let PolicyServer { api, .. } = &PolicyServer::with_policy(kind, &text);
     let (mut seen, mut path) = (Vec::new(), "/limits?limit=10".to_owned());
     loop {
         let page = api.read(&path);

@@ -5,11 +5,15 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
+use tidegate_database::DatabaseKind;
 
 use super::access::client::{ApiReply, ask};
+use super::place::{Place, on_both};
 use crate::support::home::{Home, policy};
 use crate::support::server::{ANYWHERE, Server, run, tidegate};
 use crate::support::within;
+
+on_both!(ten_nodes_start_on_an_empty_database_at_once, a_paused_node_catches_up_when_it_returns);
 
 /// Longer than anything takes, also on a busy machine; nodes follow within a second.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -31,6 +35,26 @@ fn start(args: &[&str]) -> Server {
     Server::start_with(command)
 }
 
+fn start_in(place: &Place) -> Server {
+    let mut command = place.command(&[&["serve"], &ANYWHERE[..]].concat());
+    command.env("TIDEGATE_ADMIN_TOKEN", TOKEN);
+    Server::start_with(command)
+}
+
+/// Stops a node between two of its writes: one that is stopped during a write holds the lock of the database, and goes on
+/// first.
+fn pause(place: &Place, server: &Server) {
+    within(PATIENCE * 4, "it is stopped between two writes", || {
+        server.signal(Signal::STOP);
+        within(PATIENCE, "all its threads are stopped", || server.is_stopped());
+        let is_free = place.is_writable();
+        if !is_free {
+            server.signal(Signal::CONT);
+        }
+        is_free
+    });
+}
+
 fn put_policy(address: SocketAddr, text: &str) -> ApiReply {
     let bearer = format!("Bearer {TOKEN}");
     let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/yaml")];
@@ -44,17 +68,12 @@ fn limit_of(server: &Server) -> u64 {
     reply.json()["limit"].as_u64().expect("a limit applies")
 }
 
-#[test]
-fn ten_nodes_start_on_an_empty_database_at_once() {
-    let home = Home::new();
-    let data = home.arg("data");
-    let starting: Vec<_> = (0..10)
-        .map(|_| {
-            let data = data.clone();
-            std::thread::spawn(move || start(&["--data", &data]))
-        })
-        .collect();
-    let servers: Vec<Server> = starting.into_iter().map(|one| one.join().expect("it starts")).collect();
+fn ten_nodes_start_on_an_empty_database_at_once(kind: DatabaseKind) {
+    let place = &Place::new(kind);
+    let servers: Vec<Server> = std::thread::scope(|scope| {
+        let starting: Vec<_> = (0..10).map(|_| scope.spawn(|| start_in(place))).collect();
+        starting.into_iter().map(|one| one.join().expect("it starts")).collect()
+    });
     assert!(servers.iter().all(|server| running_version(server) == 1));
     let published = put_policy(servers[0].socket("admin"), &policy(77));
     assert_eq!((published.status, published.json()["version"].as_u64()), (200, Some(2)), "{published:?}");
@@ -64,21 +83,12 @@ fn ten_nodes_start_on_an_empty_database_at_once() {
     }
 }
 
-#[test]
-fn a_paused_node_catches_up_when_it_returns() {
-    let home = Home::new();
-    let data = home.arg("data");
-    let servers: Vec<Server> = (0..3).map(|_| start(&["--data", &data])).collect();
+fn a_paused_node_catches_up_when_it_returns(kind: DatabaseKind) {
+    let place = Place::new(kind);
+    let servers: Vec<Server> = (0..3).map(|_| start_in(&place)).collect();
     let put = |burst| put_policy(servers[1].socket("admin"), &policy(burst)).status;
-    // A node that is stopped in the middle of a write holds the lock of the file: then it must go on first.
-    within(PATIENCE * 4, "it is stopped between two writes", || {
-        servers[2].signal(Signal::STOP);
-        let status = put(11);
-        if status != 200 {
-            servers[2].signal(Signal::CONT);
-        }
-        status == 200
-    });
+    pause(&place, &servers[2]);
+    assert_eq!(put(11), 200);
     assert_eq!((put(12), put(13)), (200, 200));
     within(PATIENCE, "the others follow", || running_version(&servers[0]) == 4);
     servers[2].signal(Signal::CONT);

@@ -4,8 +4,10 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use rustix::process::Signal;
+use tidegate_database::DatabaseKind;
 
-use super::{home_with_folder, on_database, sqlite_url, violations};
+use super::place::Place;
+use super::{on_database, violations};
 use crate::http::client::Client;
 use crate::support::home::policy;
 use crate::support::server::Server;
@@ -26,8 +28,8 @@ fn deny(client: &mut Client, round: usize, batch: usize) {
 
 #[test]
 fn a_server_that_is_killed_leaves_whole_records_and_a_chain_that_verifies() {
-    let home = home_with_folder();
-    let (data, url) = (home.arg("data"), sqlite_url(&home));
+    let Place { home, url, .. } = &Place::new(DatabaseKind::Sqlite);
+    let data = home.arg("data");
     let file = home.write("policy.yaml", &policy(1));
     let mut runner = TestRunner::new(Config::default());
     let instants = prop::collection::vec(0..400_u64, 5).new_tree(&mut runner).expect("numbers").current();
@@ -41,10 +43,10 @@ fn a_server_that_is_killed_leaves_whole_records_and_a_chain_that_verifies() {
         server.signal(Signal::HUP);
         // The instant of the kill is the subject.
         std::thread::park_timeout(std::time::Duration::from_millis(millis));
-        let seen = on_database(&url, async |database| violations(database).await.len());
+        let seen = on_database(url, async |database| violations(database).await.len());
         server.signal(Signal::KILL);
         server.ended();
-        let (rows, report) = on_database(&url, async |database| {
+        let (rows, report) = on_database(url, async |database| {
             (violations(database).await, database.verify(|_, _| {}).await.unwrap())
         });
         assert_eq!(report.broken, None);

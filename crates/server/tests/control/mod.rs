@@ -6,22 +6,27 @@ mod away;
 mod commands;
 mod entries;
 mod fleet;
+mod fleet_node;
+mod glance;
 mod killed;
+mod killed_writes;
 mod model;
+mod place;
 mod policy;
 mod policy_client;
 mod records;
+mod repeated;
 mod routes;
 mod tenants;
 mod trials;
 mod versions;
+mod waking;
 mod writers;
 
 use serde_json::{Value, json};
 use tidegate_database::{Database, DatabaseOptions, HistoryFilter, PageRequest, ViolationRow};
 
 use crate::http::client::{Answer, Client};
-use crate::support::home::Home;
 use crate::support::server::Server;
 
 /// A limit for each user.
@@ -35,22 +40,15 @@ fn names(list: &Value, field: &str) -> Vec<String> {
     items.iter().map(|item| item[field].as_str().expect("a name").to_owned()).collect()
 }
 
-/// A home with a folder `data`.
-pub(crate) fn home_with_folder() -> Home {
-    let home = Home::new();
-    std::fs::create_dir(home.path("data")).expect("a new folder");
-    home
-}
-
-/// The URL of the database in the folder `data` of a test.
-pub(crate) fn sqlite_url(home: &Home) -> String {
-    format!("sqlite:{}", home.path("data").join("tidegate.db").display())
+/// Runs asynchronous work of a test.
+pub(crate) fn on_runtime<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(work)
 }
 
 /// Works on a database as a program beside the server does.
 pub(crate) fn on_database<T>(url: &str, work: impl AsyncFnOnce(&Database) -> T) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async {
+    on_runtime(async {
         let database = Database::open(url, DatabaseOptions::default()).await.expect("it can be opened");
         let done = work(&database).await;
         database.close().await;

@@ -3,8 +3,12 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Map, Value, json};
+use tidegate_database::DatabaseKind;
 
+use super::place::on_both;
 use super::policy_client::{Api, PolicyServer};
+
+on_both!(random_edits_are_those_of_a_plain_value);
 
 /// An edit of a list. Names are few, so that edits meet.
 #[derive(Clone, Debug)]
@@ -133,9 +137,8 @@ const STARTS: [&str; 3] = [
     "{\"version\": 1,\n \"limits\": [{\"name\": \"l0\", \"key\": [\"user\"], \"sustained\": {\"rate\": 5}}]}\n",
 ];
 
-#[test]
-fn random_edits_are_those_of_a_plain_value() {
-    let controlled = PolicyServer::start();
+fn random_edits_are_those_of_a_plain_value(kind: DatabaseKind) {
+    let controlled = PolicyServer::start(kind);
     let api = controlled.api;
     let cases = (0..STARTS.len(), edits());
     let mut runner = TestRunner::new(Config { cases: 24, failure_persistence: None, ..Config::default() });

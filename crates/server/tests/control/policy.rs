@@ -1,17 +1,26 @@
 //! The whole document: reading, replacing, refusing.
 
 use serde_json::json;
+use tidegate_database::DatabaseKind;
 
-use super::policy_client::{PolicyServer, data_folder};
+use super::place::{Place, on_both};
+use super::policy_client::PolicyServer;
 use super::{limit, names};
-use crate::support::home::{Home, policy};
+use crate::support::home::policy;
+
+on_both!(
+    a_policy_is_read_as_it_was_written_or_as_json,
+    a_change_is_in_force_at_once_and_an_unchanged_document_keeps_its_version,
+    an_invalid_policy_is_answered_with_every_problem_and_nothing_is_written,
+    a_warning_does_not_refuse_and_is_told,
+    a_policy_from_a_file_or_the_program_cannot_be_changed_and_is_said_to_be_so
+);
 
 const TEXT: &str =
     "# ours\nversion: 1 # one\nlimits:\n# first\n- { name: a, key: [user], sustained: { rate: 5 } } # five\n";
 
-#[test]
-fn a_policy_is_read_as_it_was_written_or_as_json() {
-    let PolicyServer { api, .. } = &PolicyServer::with_policy(TEXT);
+fn a_policy_is_read_as_it_was_written_or_as_json(kind: DatabaseKind) {
+    let PolicyServer { api, .. } = &PolicyServer::with_policy(kind, TEXT);
     let written = api.get("/policy").expect(200);
     assert_eq!((written.body.as_str(), written.header("content-type")), (TEXT, Some("application/yaml")));
     assert_eq!(written.header("etag"), Some("\"2\""));
@@ -28,9 +37,8 @@ fn a_policy_is_read_as_it_was_written_or_as_json() {
     assert_eq!((read.body.as_str(), read.header("content-type")), (text.as_str(), Some("application/json")));
 }
 
-#[test]
-fn a_change_is_in_force_at_once_and_an_unchanged_document_keeps_its_version() {
-    let controlled = PolicyServer::with_policy(TEXT);
+fn a_change_is_in_force_at_once_and_an_unchanged_document_keeps_its_version(kind: DatabaseKind) {
+    let controlled = PolicyServer::with_policy(kind, TEXT);
     let api = &controlled.api;
     let put = |text: &str, headers: &[&str]| {
         api.ask("PUT", "/policy?reason=try", &[&["Content-Type: application/yaml"], headers].concat(), text)
@@ -50,9 +58,8 @@ fn a_change_is_in_force_at_once_and_an_unchanged_document_keeps_its_version() {
     assert_eq!(newest["author"], "admin token");
 }
 
-#[test]
-fn an_invalid_policy_is_answered_with_every_problem_and_nothing_is_written() {
-    let PolicyServer { api, .. } = &PolicyServer::with_policy(TEXT);
+fn an_invalid_policy_is_answered_with_every_problem_and_nothing_is_written(kind: DatabaseKind) {
+    let PolicyServer { api, .. } = &PolicyServer::with_policy(kind, TEXT);
     let wrong = "version: 1\nlimits:\n- { name: a, key: [user], sustained: { rate: 0 } }\n- { name: a, kye: [user] }\n";
     let refused = api.ask("PUT", "/policy", &["Content-Type: application/yaml"], wrong).expect(422);
     assert_eq!(refused.header("content-type"), Some("application/problem+json"));
@@ -70,9 +77,8 @@ fn an_invalid_policy_is_answered_with_every_problem_and_nothing_is_written() {
     assert_eq!((api.policy().as_str(), api.read("/versions")["items"].as_array().unwrap().len()), (TEXT, 2));
 }
 
-#[test]
-fn a_warning_does_not_refuse_and_is_told() {
-    let PolicyServer { api, .. } = &PolicyServer::with_policy(TEXT);
+fn a_warning_does_not_refuse_and_is_told(kind: DatabaseKind) {
+    let PolicyServer { api, .. } = &PolicyServer::with_policy(kind, TEXT);
     let queue =
         json!({ "name": "q", "key": ["user"], "sustained": { "rate": 5 }, "queue": { "max_depth": 1 } });
     let told = api.post("/limits", &queue).expect(201).json();
@@ -83,12 +89,11 @@ fn a_warning_does_not_refuse_and_is_told() {
     assert_eq!(api.read("/versions/3")["warnings"], told["warnings"]);
 }
 
-#[test]
-fn a_policy_from_a_file_or_the_program_cannot_be_changed_and_is_said_to_be_so() {
-    let home = Home::new();
-    let (file, data) = (home.write("policy.yaml", &policy(5)), data_folder(&home));
-    let from_file = PolicyServer::start_in(home, &["--policy", &file, "--data", &data]);
-    let embedded = PolicyServer::start_in(Home::new(), &[]);
+fn a_policy_from_a_file_or_the_program_cannot_be_changed_and_is_said_to_be_so(kind: DatabaseKind) {
+    let place = Place::new(kind);
+    let file = place.home.write("policy.yaml", &policy(5));
+    let from_file = PolicyServer::start_in(place, &["--policy", &file]);
+    let embedded = PolicyServer::without_database();
     for (controlled, word) in [(&from_file, "policy.yaml"), (&embedded, "--data")] {
         let api = &controlled.api;
         let before = api.policy();

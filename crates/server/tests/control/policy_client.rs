@@ -1,11 +1,13 @@
 //! A server with a database, and a client of its admin API.
 
 use std::net::SocketAddr;
+use std::process::Command;
 
 use serde_json::Value;
+use tidegate_database::DatabaseKind;
 
 use super::access::client::{ApiReply, ask};
-use crate::support::home::Home;
+use super::place::Place;
 use crate::support::server::{ANYWHERE, Server, tidegate};
 
 /// The token of servers without a database.
@@ -14,43 +16,44 @@ const TOKEN: &str = "test-admin-token-0123456789abcdef";
 /// A server, its data, and its admin address.
 pub(crate) struct PolicyServer {
     pub(crate) server: Server,
-    pub(crate) home: Home,
+    pub(crate) place: Place,
     pub(crate) api: Api,
 }
 
 impl PolicyServer {
     /// A server with an empty database.
-    pub(crate) fn start() -> PolicyServer {
-        let home = Home::new();
-        let data = data_folder(&home);
-        PolicyServer::start_in(home, &["--data", &data])
+    pub(crate) fn start(kind: DatabaseKind) -> PolicyServer {
+        PolicyServer::start_in(Place::new(kind), &[])
     }
 
     /// A server with this policy in its database.
-    pub(crate) fn with_policy(text: &str) -> PolicyServer {
-        let server = PolicyServer::start();
+    pub(crate) fn with_policy(kind: DatabaseKind, text: &str) -> PolicyServer {
+        let server = PolicyServer::start(kind);
         server.api.ask("PUT", "/policy", &["Content-Type: application/yaml"], text).expect(200);
         server
     }
 
-    /// A server with these flags.
-    pub(crate) fn start_in(home: Home, args: &[&str]) -> PolicyServer {
-        let mut command = tidegate(&[&["serve"], &ANYWHERE[..], args].concat());
+    /// A server on a database, with more flags.
+    pub(crate) fn start_in(place: Place, more: &[&str]) -> PolicyServer {
+        let command = place.command(&[&["serve"], &ANYWHERE[..], more].concat());
+        PolicyServer::of(place, command)
+    }
+
+    /// A server without a database.
+    pub(crate) fn without_database() -> PolicyServer {
+        let command = tidegate(&[&["serve"], &ANYWHERE[..]].concat());
+        PolicyServer::of(Place::new(DatabaseKind::Sqlite), command)
+    }
+
+    fn of(place: Place, mut command: Command) -> PolicyServer {
         command.env("TIDEGATE_ADMIN_TOKEN", TOKEN);
         let server = Server::start_with(command);
         let first = server.banner.lines().find(|line| line.contains("first admin token"));
         let token = first.and_then(|line| line.split_whitespace().last()).unwrap_or(TOKEN);
         // The tests copy the client into threads.
         let api = Api { address: server.socket("admin"), token: token.to_owned().leak() };
-        PolicyServer { server, home, api }
+        PolicyServer { server, place, api }
     }
-}
-
-/// A folder for a database.
-pub(crate) fn data_folder(home: &Home) -> String {
-    let data = home.arg("data");
-    std::fs::create_dir_all(&data).expect("it can be made");
-    data
 }
 
 /// A client of the admin API.

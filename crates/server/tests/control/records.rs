@@ -3,12 +3,20 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
-use tidegate_database::{AuditEntry, HistoryFilter, PageRequest, UnixMillis, Violation};
+use tidegate_database::{AuditEntry, DatabaseKind, HistoryFilter, PageRequest, UnixMillis, Violation};
 
-use super::{home_with_folder, on_database, sqlite_url, violations};
+use super::place::{Place, on_both};
+use super::{on_database, violations};
 use crate::http::client::Client;
 use crate::support::server::Server;
 use crate::support::within;
+
+on_both!(
+    what_happened_is_in_the_database_when_the_server_has_stopped_and_adds_up,
+    following_a_version_of_the_database_adds_nothing_to_its_audit,
+    what_is_old_or_too_much_is_removed_and_the_rest_verifies,
+    denials_are_written_while_the_server_runs
+);
 
 const POLICY: &str = "version: 1
 limits:
@@ -27,11 +35,10 @@ fn metric(server: &Server, series: &str) -> u64 {
     line.unwrap_or_else(|| panic!("{series} is not in\n{page}")).parse().expect("a number")
 }
 
-#[test]
-fn what_happened_is_in_the_database_when_the_server_has_stopped_and_adds_up() {
-    let home = home_with_folder();
-    let file = home.write("policy.yaml", POLICY);
-    let server = Server::start(&["--policy", &file, "--data", &home.arg("data")]);
+fn what_happened_is_in_the_database_when_the_server_has_stopped_and_adds_up(kind: DatabaseKind) {
+    let place = Place::new(kind);
+    let file = place.home.write("policy.yaml", POLICY);
+    let server = place.start(&["--policy", &file]);
     let mut client = Client::connect(server.socket("http"));
     for user in ["1", "2", "1", "1", "2", "1", "1"] {
         client.post("/v1/check", format!(r#"{{"user":"{user}","ip":"192.0.2.7"}}"#));
@@ -46,12 +53,12 @@ fn what_happened_is_in_the_database_when_the_server_has_stopped_and_adds_up() {
     let denied = |limit: &str| format!("tidegate_decisions_total{{limit=\"{limit}\",outcome=\"denied\"}}");
     let counted = [metric(&server, &denied("per-user")), metric(&server, &denied("by-key"))];
     assert_eq!(counted, [3, 3]);
-    home.replace("policy.yaml", &POLICY.replace("capacity: 2", "capacity: 3"));
+    place.home.replace("policy.yaml", &POLICY.replace("capacity: 2", "capacity: 3"));
     server.logged(&["policy reloaded", "version=2"]);
     server.signal(Signal::TERM);
     assert_eq!(server.ended().code(), Some(0));
 
-    let (rows, audit, report) = on_database(&sqlite_url(&home), async |database| {
+    let (rows, audit, report) = on_database(&place.url, async |database| {
         let rows = violations(database).await;
         let audit = database.audit(&HistoryFilter::default(), &PageRequest::default()).await.unwrap().items;
         (rows, audit, database.verify(|_, _| {}).await.unwrap())
@@ -75,12 +82,10 @@ fn what_happened_is_in_the_database_when_the_server_has_stopped_and_adds_up() {
     assert_eq!(report.broken, None);
 }
 
-#[test]
-fn following_a_version_of_the_database_adds_nothing_to_its_audit() {
-    let home = home_with_folder();
-    let (data, url) = (home.arg("data"), sqlite_url(&home));
-    let server = Server::start(&["--data", &data]);
-    on_database(&url, async |database| {
+fn following_a_version_of_the_database_adds_nothing_to_its_audit(kind: DatabaseKind) {
+    let place = Place::new(kind);
+    let server = place.start(&[]);
+    on_database(&place.url, async |database| {
         let active = database.active_version().await.unwrap().expect("the first version");
         let text = active.text.expect("it is kept").replace("version: 1", "version: 1 # changed");
         let entry = AuditEntry { event: "rate_limit_config_updated".into(), ..AuditEntry::default() };
@@ -90,7 +95,7 @@ fn following_a_version_of_the_database_adds_nothing_to_its_audit() {
     server.logged(&["policy updated from the database", "version=2"]);
     server.signal(Signal::TERM);
     assert_eq!(server.ended().code(), Some(0));
-    let entries = on_database(&url, async |database| {
+    let entries = on_database(&place.url, async |database| {
         let filter =
             HistoryFilter { kind: Some("rate_limit_config_updated".into()), ..HistoryFilter::default() };
         database.audit(&filter, &PageRequest::default()).await.unwrap().items.len()
@@ -98,12 +103,10 @@ fn following_a_version_of_the_database_adds_nothing_to_its_audit() {
     assert_eq!(entries, 2, "the first start, and the change");
 }
 
-#[test]
-fn what_is_old_or_too_much_is_removed_and_the_rest_verifies() {
-    let home = home_with_folder();
-    let (data, url) = (home.arg("data"), sqlite_url(&home));
+fn what_is_old_or_too_much_is_removed_and_the_rest_verifies(kind: DatabaseKind) {
+    let place = Place::new(kind);
     let old = UnixMillis::new(1_700_000_000_000);
-    on_database(&url, async |database| {
+    on_database(&place.url, async |database| {
         let entry =
             AuditEntry { time: old, event: "kill_switch_changed".into(), count: 1, ..AuditEntry::default() };
         database.append(vec![entry; 1_500]).await.unwrap();
@@ -111,31 +114,29 @@ fn what_is_old_or_too_much_is_removed_and_the_rest_verifies() {
             Violation { requested_at: old, event: "rate_limit_exceeded".into(), ..Violation::default() };
         database.record_violations(vec![violation; 1_500]).await.unwrap();
     });
-    let settings = home.write(
-        "settings.yaml",
-        "database: { url: sqlite:data/tidegate.db, retention: { audit: 30d, violations: 1d } }\n",
-    );
-    let server = Server::start(&["--config", &settings, "--data", &data]);
+    let settings =
+        format!("database: {{ url: \"{}\", retention: {{ audit: 30d, violations: 1d }} }}\n", place.url);
+    let settings = place.home.write("settings.yaml", &settings);
+    let server = Server::start(&["--config", &settings]);
     server.logged(&["old records were removed", "audit=1500", "violations=1500"]);
     server.signal(Signal::TERM);
     assert_eq!(server.ended().code(), Some(0));
-    let (report, left) = on_database(&url, async |database| {
+    let (report, left) = on_database(&place.url, async |database| {
         (database.verify(|_, _| {}).await.unwrap(), violations(database).await.len())
     });
     assert_eq!((report.broken, report.first_kept, left), (None, 1_501, 0));
 }
 
-#[test]
-fn denials_are_written_while_the_server_runs() {
-    let home = home_with_folder();
-    let file = home.write("policy.yaml", POLICY);
-    let server = Server::start(&["--policy", &file, "--data", &home.arg("data")]);
+fn denials_are_written_while_the_server_runs(kind: DatabaseKind) {
+    let place = Place::new(kind);
+    let file = place.home.write("policy.yaml", POLICY);
+    let server = place.start(&["--policy", &file]);
     let mut client = Client::connect(server.socket("http"));
     for _ in 0..5 {
         client.post("/v1/check", r#"{"user":"42"}"#);
     }
     within(Duration::from_secs(20), "open events are written every ten seconds", || {
-        on_database(&sqlite_url(&home), async |database| violations(database).await)
+        on_database(&place.url, async |database| violations(database).await)
             .iter()
             .any(|row| row.violation.count == 3)
     });

@@ -1,12 +1,18 @@
 //! Events, the audit and violations by the admin API and by the commands.
 
 use serde_json::Value;
-use sqlx::Connection;
-use tidegate_database::{AuditEntry, PersonalData, UnixMillis, Violation};
+use tidegate_database::{AuditEntry, DatabaseKind, PersonalData, UnixMillis, Violation};
 
-use super::{admin_token, get, home_with_folder, on_database, sqlite_url};
+use super::place::{Place, on_both};
+use super::{admin_token, get, on_database};
 use crate::support::home::Home;
-use crate::support::server::{Ran, Server, run, tidegate};
+use crate::support::server::{Server, run, tidegate};
+
+on_both!(
+    lists_are_newest_first_filtered_paged_and_exported,
+    a_changed_row_is_found_by_the_route_and_by_the_command,
+    a_persons_data_are_erased_and_the_audit_still_verifies
+);
 
 fn at(seconds: i64) -> UnixMillis {
     UnixMillis::new(1_900_000_000_000 + seconds * 1_000)
@@ -48,39 +54,23 @@ fn violation(number: i64) -> Violation {
     }
 }
 
-/// A home with a database of ten entries and ten violations.
-fn home() -> Home {
-    let home = home_with_folder();
-    on_database(&sqlite_url(&home), async |database| {
+/// A database of ten entries and ten violations.
+fn filled(kind: DatabaseKind) -> Place {
+    let place = Place::new(kind);
+    on_database(&place.url, async |database| {
         database.append((1..=10).map(entry).collect()).await.unwrap();
         database.record_violations((1..=10).map(violation).collect()).await.unwrap();
     });
-    home
-}
-
-/// Changes a row as somebody with access to the file could.
-fn tamper(home: &Home, sql: &'static str) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async {
-        let mut connection =
-            sqlx::SqliteConnection::connect(&sqlite_url(home)).await.expect("the file is there");
-        sqlx::raw_sql(sql).execute(&mut connection).await.expect("valid SQL");
-        connection.close().await.expect("it was open");
-    });
-}
-
-fn audit(home: &Home, args: &[&str]) -> Ran {
-    run(tidegate(&[&["audit"], args, &["--data", &home.arg("data")]].concat()))
+    place
 }
 
 fn items(body: &Value) -> &Vec<Value> {
     body["items"].as_array().unwrap_or_else(|| panic!("{body}"))
 }
 
-#[test]
-fn lists_are_newest_first_filtered_paged_and_exported() {
-    let home = home();
-    let server = Server::start(&["--data", &home.arg("data")]);
+fn lists_are_newest_first_filtered_paged_and_exported(kind: DatabaseKind) {
+    let place = filled(kind);
+    let server = place.start(&[]);
     let token = admin_token(&server);
     let list = |path: &str| {
         let answer = get(&server, &token, path, "application/json");
@@ -92,10 +82,7 @@ fn lists_are_newest_first_filtered_paged_and_exported() {
     assert_eq!(items(&denials).len(), 10);
     let newest = &items(&denials)[0];
     assert_eq!((&newest["user"], &newest["limit"]), (&"user-10".into(), &"per-user".into()));
-    assert_eq!(
-        (&newest["time"], &newest["severity"]),
-        (&"2030-03-17T17:46:50.000Z".into(), &"warning".into())
-    );
+    assert_eq!((&newest["time"], &newest["severity"]), (&"2030-03-17T17:46:50Z".into(), &"warning".into()));
     assert!(newest.get("seq").is_none() && newest.get("client").is_none(), "{newest}");
     let security = list("/audit?kind=invalid_credentials");
     assert_eq!(items(&security).len(), 10);
@@ -144,10 +131,9 @@ fn lists_are_newest_first_filtered_paged_and_exported() {
     assert_eq!(get(&server, "wrong", "/audit", "*/*").status, 401);
 }
 
-#[test]
-fn a_changed_row_is_found_by_the_route_and_by_the_command() {
-    let home = home();
-    let server = Server::start(&["--data", &home.arg("data")]);
+fn a_changed_row_is_found_by_the_route_and_by_the_command(kind: DatabaseKind) {
+    let place = filled(kind);
+    let server = place.start(&[]);
     let token = admin_token(&server);
     let verify = || get(&server, &token, "/audit/verify", "*/*").json();
     let intact = verify();
@@ -155,40 +141,39 @@ fn a_changed_row_is_found_by_the_route_and_by_the_command() {
         (&intact["valid"], &intact["first"], &intact["broken"]),
         (&true.into(), &1.into(), &Value::Null)
     );
-    let command = audit(&home, &["verify"]);
+    let command = place.run(&["audit", "verify"]);
     assert_eq!(command.code, Some(0), "{}", command.err);
     assert!(command.out.contains("entries are as they were written"), "{}", command.out);
     assert!(command.out.contains(intact["hash"].as_str().expect("a hash")), "{}", command.out);
 
-    tamper(&home, "UPDATE audit_entries SET actor = 'somebody else' WHERE seq = 7");
+    place.tamper("UPDATE audit_entries SET actor = 'somebody else' WHERE seq = 7");
     let broken = verify();
     assert_eq!(
         (&broken["valid"], &broken["broken"]["seq"], &broken["last"]),
         (&false.into(), &7.into(), &6.into())
     );
-    let command = audit(&home, &["verify"]);
+    let command = place.run(&["audit", "verify"]);
     assert_eq!(command.code, Some(1));
     assert!(command.err.contains("the audit entry 7 was changed"), "{}", command.err);
-    let json = audit(&home, &["verify", "--format", "json"]);
+    let json = place.run(&["audit", "verify", "--format", "json"]);
     let json: Value = serde_json::from_str(&json.out).expect("JSON");
     assert_eq!((&json["valid"], &json["broken"]["seq"]), (&false.into(), &7.into()));
 }
 
-#[test]
-fn a_persons_data_are_erased_and_the_audit_still_verifies() {
-    let home = home();
-    let refused = audit(&home, &["erase", "--user", "user-3"]);
+fn a_persons_data_are_erased_and_the_audit_still_verifies(kind: DatabaseKind) {
+    let place = filled(kind);
+    let refused = place.run(&["audit", "erase", "--user", "user-3"]);
     assert_eq!(refused.code, Some(2));
     assert!(refused.err.contains("add --yes"), "{}", refused.err);
-    let erased = audit(&home, &["erase", "--user", "user-3", "--yes"]);
+    let erased = place.run(&["audit", "erase", "--user", "user-3", "--yes"]);
     assert_eq!((erased.code, erased.out.as_str()), (Some(0), "erased the data of user-3 in 2 records\n"));
-    let again = audit(&home, &["erase", "--user", "user-3", "--yes"]);
+    let again = place.run(&["audit", "erase", "--user", "user-3", "--yes"]);
     assert!(again.out.contains("in 0 records"), "{}", again.out);
-    let verified = audit(&home, &["verify"]);
+    let verified = place.run(&["audit", "verify"]);
     assert_eq!(verified.code, Some(0), "{}", verified.err);
     assert!(verified.out.contains("of 1 the personal data were erased"), "{}", verified.out);
 
-    let server = Server::start(&["--data", &home.arg("data")]);
+    let server = place.start(&[]);
     let token = admin_token(&server);
     let all = get(&server, &token, "/events?limit=1000", "*/*");
     assert!(!all.body.contains("user-3\""), "{}", all.body);
@@ -200,7 +185,7 @@ fn a_persons_data_are_erased_and_the_audit_still_verifies() {
 #[test]
 fn commands_say_what_is_missing() {
     let home = Home::new();
-    let nowhere = audit(&home, &["verify"]);
+    let nowhere = run(tidegate(&["audit", "verify", "--data", &home.arg("data")]));
     assert_eq!(nowhere.code, Some(2));
     assert!(nowhere.err.contains("there is no database in"), "{}", nowhere.err);
     let unnamed = run(tidegate(&["audit", "verify"]));

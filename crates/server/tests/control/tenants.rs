@@ -1,10 +1,17 @@
 //! Tenants: what their budgets allow, and the numbers that apply to them.
 
 use serde_json::{Value, json};
+use tidegate_database::DatabaseKind;
 
 use super::names;
+use super::place::on_both;
 use super::policy_client::PolicyServer;
 use crate::support::server::{run, tidegate};
+
+on_both!(
+    creating_a_tenant_tells_what_its_parent_has_allotted,
+    effective_numbers_tell_their_origin_and_live_use
+);
 
 const TEXT: &str = "\
 version: 1
@@ -18,9 +25,8 @@ fn tenant(id: &str, parent: &str, rate: u32) -> Value {
     json!({ "id": id, "parent": parent, "rate_limit": { "sustained": { "rate": rate }, "burst": { "capacity": rate } } })
 }
 
-#[test]
-fn creating_a_tenant_tells_what_its_parent_has_allotted() {
-    let PolicyServer { api, .. } = &PolicyServer::with_policy(TEXT);
+fn creating_a_tenant_tells_what_its_parent_has_allotted(kind: DatabaseKind) {
+    let PolicyServer { api, .. } = &PolicyServer::with_policy(kind, TEXT);
     let allowed = api.post("/tenants", &tenant("c", "root", 1000)).expect(201).json();
     let numbers =
         json!({ "parent": "root", "sum": 4000, "total": 5000, "overcommit_ratio": 1.5, "left": 3500 });
@@ -46,9 +52,8 @@ fn creating_a_tenant_tells_what_its_parent_has_allotted() {
     assert_eq!(names(&api.read("/tenants?parent=root"), "id"), ["a", "b", "c"]);
 }
 
-#[test]
-fn effective_numbers_tell_their_origin_and_live_use() {
-    let controlled = PolicyServer::with_policy(TEXT);
+fn effective_numbers_tell_their_origin_and_live_use(kind: DatabaseKind) {
+    let controlled = PolicyServer::with_policy(kind, TEXT);
     let api = &controlled.api;
     api.post("/tenants", &json!({ "id": "low", "parent": "a" })).expect(201);
     let bucket = |answer: &Value, name: &str| {

@@ -1,18 +1,25 @@
 //! Trying things out: validate, simulate, explain, import.
 
 use serde_json::json;
+use tidegate_database::DatabaseKind;
 
+use super::place::on_both;
 use super::policy_client::PolicyServer;
 use crate::support::server::{run, tidegate};
+
+on_both!(
+    a_simulation_decides_as_the_command_does,
+    an_explanation_is_about_live_state,
+    a_policy_is_checked_and_imported_without_being_used
+);
 
 const TEXT: &str = "version: 1\nlimits:\n- { name: a, key: [user], sustained: { rate: 1, window: hour }, burst: { capacity: 2 } }\n";
 const TRACE: &str =
     "{\"at_ms\":0,\"user\":\"1\"}\n{\"at_ms\":1,\"user\":\"1\"}\n{\"at_ms\":2,\"user\":\"1\"}\n";
 
-#[test]
-fn a_simulation_decides_as_the_command_does() {
-    let controlled = PolicyServer::with_policy(TEXT);
-    let (api, home) = (&controlled.api, &controlled.home);
+fn a_simulation_decides_as_the_command_does(kind: DatabaseKind) {
+    let controlled = PolicyServer::with_policy(kind, TEXT);
+    let (api, home) = (&controlled.api, &controlled.place.home);
     let (policy, trace) = (home.write("p.yaml", TEXT), home.write("t.jsonl", TRACE));
     let printed = run(tidegate(&["simulate", "--policy", &policy, "--trace", &trace, "--quiet"]));
     let body = json!({ "trace": TRACE });
@@ -46,9 +53,8 @@ fn a_simulation_decides_as_the_command_does() {
     assert_eq!(api.post("/simulate", &json!({ "trace": keys, "max_keys": 1 })).status, 422);
 }
 
-#[test]
-fn an_explanation_is_about_live_state() {
-    let controlled = PolicyServer::with_policy(TEXT);
+fn an_explanation_is_about_live_state(kind: DatabaseKind) {
+    let controlled = PolicyServer::with_policy(kind, TEXT);
     let api = &controlled.api;
     let http = controlled.server.told("http");
     let explain = |body: serde_json::Value| api.post("/explain", &body).expect(200).json();
@@ -75,9 +81,8 @@ fn an_explanation_is_about_live_state() {
     assert_eq!(api.post("/explain", &json!({})).status, 400);
 }
 
-#[test]
-fn a_policy_is_checked_and_imported_without_being_used() {
-    let controlled = PolicyServer::with_policy(TEXT);
+fn a_policy_is_checked_and_imported_without_being_used(kind: DatabaseKind) {
+    let controlled = PolicyServer::with_policy(kind, TEXT);
     let api = &controlled.api;
     let checked = api
         .ask("POST", "/validate", &["Content-Type: application/yaml"], "version: 1\nlimit: []\n")
@@ -85,7 +90,7 @@ fn a_policy_is_checked_and_imported_without_being_used() {
         .json();
     assert_eq!((checked["valid"].as_bool(), checked["problems"][0]["line"].as_u64()), (Some(false), Some(2)));
     let limitador = "- { namespace: a, max_value: 10, seconds: 60, conditions: [], variables: [user_id] }\n";
-    let file = controlled.home.write("limits.yaml", limitador);
+    let file = controlled.place.home.write("limits.yaml", limitador);
     let printed = run(tidegate(&["import", "--from", "limitador", &file]));
     let imported = api
         .ask("POST", "/import?from=limitador", &["Content-Type: application/yaml"], limitador)

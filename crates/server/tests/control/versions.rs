@@ -1,15 +1,18 @@
 //! Versions: reading, comparing, restoring.
 
 use serde_json::json;
+use tidegate_database::DatabaseKind;
 
 use super::limit;
+use super::place::on_both;
 use super::policy_client::PolicyServer;
+
+on_both!(versions_are_listed_compared_and_restored, a_node_tells_which_version_it_runs);
 
 const TEXT: &str = "version: 1\nlimits:\n- { name: a, key: [user], sustained: { rate: 5 } } # five\n";
 
-#[test]
-fn versions_are_listed_compared_and_restored() {
-    let PolicyServer { api, .. } = &PolicyServer::with_policy(TEXT);
+fn versions_are_listed_compared_and_restored(kind: DatabaseKind) {
+    let PolicyServer { api, .. } = &PolicyServer::with_policy(kind, TEXT);
     api.ask(
         "PATCH",
         "/limits/a",
@@ -56,9 +59,8 @@ fn versions_are_listed_compared_and_restored() {
     assert_eq!(api.get("/versions?cursor=x").status, 400);
 }
 
-#[test]
-fn a_node_tells_which_version_it_runs() {
-    let PolicyServer { api, .. } = &PolicyServer::with_policy(TEXT);
+fn a_node_tells_which_version_it_runs(kind: DatabaseKind) {
+    let PolicyServer { api, .. } = &PolicyServer::with_policy(kind, TEXT);
     crate::support::within(std::time::Duration::from_secs(10), "the node reports version 2", || {
         let nodes = api.read("/nodes");
         nodes["items"].as_array().is_some_and(|nodes| nodes.len() == 1 && nodes[0]["version"] == 2)

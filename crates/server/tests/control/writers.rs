@@ -3,9 +3,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
+use tidegate_database::DatabaseKind;
 
+use super::place::on_both;
 use super::policy_client::{Api, PolicyServer};
 use super::{limit, names};
+
+on_both!(every_acknowledged_write_is_in_the_document_exactly_once, a_repeated_post_is_done_once);
 
 const WRITERS: usize = 10;
 const EDITS: usize = 8;
@@ -29,9 +33,8 @@ fn create_carefully(api: &Api, name: &str, refused: &AtomicUsize) {
     }
 }
 
-#[test]
-fn every_acknowledged_write_is_in_the_document_exactly_once() {
-    let controlled = PolicyServer::with_policy("version: 1 # kept\nlimits: []\n");
+fn every_acknowledged_write_is_in_the_document_exactly_once(kind: DatabaseKind) {
+    let controlled = PolicyServer::with_policy(kind, "version: 1 # kept\nlimits: []\n");
     let (api, refused) = (controlled.api, AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
@@ -71,9 +74,8 @@ fn every_acknowledged_write_is_in_the_document_exactly_once() {
     assert_eq!(newest, Some(2 + writes as u64));
 }
 
-#[test]
-fn a_repeated_post_is_done_once() {
-    let controlled = PolicyServer::with_policy("version: 1\nlimits: []\n");
+fn a_repeated_post_is_done_once(kind: DatabaseKind) {
+    let controlled = PolicyServer::with_policy(kind, "version: 1\nlimits: []\n");
     let api = controlled.api;
     let create = |key: &str, body: &serde_json::Value| {
         let key = format!("Idempotency-Key: {key}");

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
-use super::asking::{admin, delete, post, serve};
+use super::asking::{admin, delete, metric, post, serve};
 use crate::support::home::Home;
 use crate::support::redis::Redis;
 use crate::support::server::Server;
@@ -99,4 +100,48 @@ fn a_block_outlives_redis_and_can_be_lifted_on_any_server() {
         assert_eq!(listed(&servers[nth].0), [] as [Value; 0], "server {nth}");
     }
     assert_eq!(delete(&servers[0].0, &path), 404, "it was lifted once");
+}
+
+/// A burst that a server decides without Redis, except for the first requests, and then silence: the warning is counted,
+/// listed, and in the file, once.
+fn a_single_burst_is_told(mode: &str, rate: u32) {
+    let redis = Redis::start();
+    let settings = format!("{}events: {{ file: events.jsonl, node: node-7 }}\n", redis.settings(mode));
+    let policy = format!(
+        "version: 1\nlimits: [{{ name: all, key: [], sustained: {{ rate: {rate}, window: hour }} }}]\n\
+         bursts: [{{ name: b, key: [user, \"header:x-api-key\"], window: 1h, threshold: 20, penalty: 60s }}]\n"
+    );
+    let (server, home) = serve(&settings, &policy);
+    // More than twice the threshold, in case the hour ends meanwhile.
+    for _ in 0..50 {
+        post(&server, "/v1/check", r#"{"user":"a","headers":{"x-api-key":"secret-of-a"}}"#);
+    }
+    let warned = r#"tidegate_burst_actions_total{action="warned"}"#;
+    within(SOON, "the warning is counted without a further request", || metric(&server, warned) == 1.0);
+    within(SOON, "it is listed", || listed(&server).len() == 1);
+    server.signal(Signal::TERM);
+    assert_eq!(server.ended().code(), Some(0), "{mode}");
+    let text = std::fs::read_to_string(home.path("events.jsonl")).expect("there are events");
+    assert!(!text.contains("secret-of-a"), "{mode}: {text}");
+    let events = text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON"));
+    let mut warnings: Vec<Value> = events.collect();
+    warnings.retain(|event| event["event"] == "burst_detected_warning");
+    let [warning] = &warnings[..] else { panic!("{mode}: {text}") };
+    assert_eq!((&warning["count"], &warning["policy_version"]), (&1.into(), &1.into()), "{mode}: {warning}");
+    for (member, value) in
+        [("severity", "warning"), ("limit", "b"), ("kind", "burst"), ("user", "a"), ("node", "node-7")]
+    {
+        assert_eq!(warning[member], value, "{mode}: {warning}");
+    }
+    assert!(warning["key"].as_str().is_some_and(|key| key.starts_with("a, secr…#")), "{mode}: {warning}");
+}
+
+#[test]
+fn a_single_burst_is_told_where_leases_decide() {
+    a_single_burst_is_told("hybrid", 100_000);
+}
+
+#[test]
+fn a_single_burst_is_told_where_a_remembered_denial_decides() {
+    a_single_burst_is_told("strict", 1);
 }

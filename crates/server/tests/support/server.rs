@@ -151,6 +151,17 @@ impl Server {
         kill_process(pid, signal).expect("it is there");
     }
 
+    /// Are all its threads stopped by a signal?
+    pub(crate) fn is_stopped(&self) -> bool {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.id())).expect("it is there");
+        let is_stopped = |task: std::io::Result<std::fs::DirEntry>| {
+            let stat = task.and_then(|task| std::fs::read_to_string(task.path().join("stat")));
+            // The state comes after the name, which is in parentheses.
+            stat.is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" T")))
+        };
+        tasks.into_iter().all(is_stopped)
+    }
+
     /// Waits until it has ended.
     pub(crate) fn ended(mut self) -> ExitStatus {
         // Standard error is closed when the process ends.

@@ -68,10 +68,10 @@ impl Model {
             state.penalty.iter_mut().for_each(|penalty| penalty.warned_in = None);
         }
         state.penalty = state.penalty.filter(|penalty| penalty.ends > now && !entry.lifts);
-        let mut action = None;
+        let mut actions = Vec::new();
         for &(age, requests) in &entry.counts {
             let age = Nanos::new(age.get() / 1_000 * 1_000);
-            action = state.count(entry, now.saturating_sub(age), requests, now).or(action);
+            actions.extend(state.count(entry, now.saturating_sub(age), requests, now));
         }
         let penalty = state.penalty.map(|penalty| (penalty.kind, penalty.ends.saturating_sub(now)));
         if !entry.counts.is_empty() || (entry.lifts && self.bursts.contains_key(&entry.key)) {
@@ -81,7 +81,8 @@ impl Model {
             state.until = now.saturating_add(left);
             self.bursts.insert(entry.key.clone(), state);
         }
-        BurstAnswer { action, penalty }
+        let warned_before = actions == [BurstAction::Warned, BurstAction::Blocked];
+        BurstAnswer { action: actions.last().copied(), warned_before, penalty }
     }
 }
 

@@ -59,6 +59,8 @@ pub struct RunNotes {
     pub bounds: BTreeMap<String, u64>,
     /// By node: how much longer than its life a lease may have been used, in true time, because the clock was set back.
     pub stretched: BTreeMap<usize, Nanos>,
+    /// By node: how many warnings and blocks of burst detectors it has counted since its start.
+    pub burst_actions: BTreeMap<usize, u64>,
     /// How many retry promises were tested.
     pub promises: u64,
     /// The retry promises that were broken, as messages.
@@ -138,6 +140,12 @@ impl ScenarioRun {
         }
         self.sample_bounds();
         self.world.run_until(self.scenario.end);
+        for node in 0..self.scenario.nodes {
+            let Some(limiter) = self.limiter(node) else { continue };
+            limiter.report_late_bursts();
+            let (warned, blocked) = limiter.burst_actions();
+            lock(&self.notes).burst_actions.insert(node, warned + blocked);
+        }
     }
 
     /// The engine of a node, if it is alive.

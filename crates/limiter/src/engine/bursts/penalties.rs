@@ -13,12 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::Nanos;
-use tidegate_policy::{DetectorRule, Facts, KeyBytes};
 
 use super::{BurstAction, BurstDetector};
 use crate::engine::limiter::Limiter;
-use crate::engine::masking::{masked, may_be_secret};
-use crate::{Clock, NowOrLater, SharedBursts, SharedPenalty, SharedPenaltyPage, Store};
+use crate::{BurstSubject, Clock, NowOrLater, SharedBursts, SharedPenalty, SharedPenaltyPage, Store};
 
 /// The most penalties that are listed.
 pub const PENALTIES_LISTED_MAX: usize = 4_096;
@@ -225,37 +223,23 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.bursts.penalties.unlisted()
     }
 
-    /// Lists a penalty that has just begun.
+    /// Lists a penalty that has just begun. `key` is the hash of the shared store, if there is one.
     #[cold]
     pub(crate) fn list_penalty(
         &self,
-        (rule, detector, key): (&DetectorRule, &BurstDetector, &KeyBytes),
-        facts: &Facts<'_, '_>,
+        (detector, key): (&BurstDetector, Option<u128>),
+        subject: BurstSubject,
         (kind, origin, now): (BurstAction, PenaltyOrigin, Nanos),
     ) {
-        let shown = rule.key.iter().map(|descriptor| {
-            let mut value = KeyBytes::new();
-            // All parts are present: the whole key has just been written.
-            let _present = facts.write_key(std::slice::from_ref(descriptor), &mut value);
-            let value = String::from_utf8_lossy(&value);
-            if may_be_secret(descriptor) {
-                masked(&value)
-            } else {
-                value.chars().take(PENALTY_VALUE_CHARS_MAX).collect()
-            }
-        });
-        let shown: Box<str> = shown.collect::<Vec<String>>().join(", ").into();
-        let (own_hash, left) = (self.bursts.hash(detector.id, key), detector.span(kind));
-        let mut id = u128::from(own_hash);
-        if let Some(shared) = self.store.shared_bursts() {
-            id = shared.key(detector, key);
-            if origin == PenaltyOrigin::SharedStore {
-                let (detector, shown) = (rule.name.clone(), shown.clone());
-                shared.list(SharedPenalty { key: id, detector, shown, kind, left });
-            }
+        let BurstSubject { detector: name, shown, own_hash, .. } = subject;
+        let (id, left) = (key.unwrap_or_else(|| own_hash.into()), detector.span(kind));
+        if let Some(shared) = self.store.shared_bursts()
+            && origin == PenaltyOrigin::SharedStore
+        {
+            shared.list(SharedPenalty { key: id, detector: name.clone(), shown: shown.clone(), kind, left });
         }
-        let (detector, until) = (rule.name.clone(), now.saturating_add(left));
-        let penalty = BurstPenalty { id, detector, key: shown, kind, until, origin };
+        let until = now.saturating_add(left);
+        let penalty = BurstPenalty { id, detector: name, key: shown, kind, until, origin };
         self.bursts.penalties.add(penalty, own_hash, now);
     }
 }

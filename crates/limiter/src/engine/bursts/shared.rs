@@ -5,7 +5,7 @@
 //! back. Otherwise the counts are sent later, and a block is noticed by a later request.
 
 use tidegate_core::Nanos;
-use tidegate_policy::{DetectorRule, Facts, KeyBytes};
+use tidegate_policy::{Facts, KeyBytes};
 
 use super::penalties::PenaltyOrigin;
 use super::{BurstDetector, BurstVerdict};
@@ -14,7 +14,9 @@ use crate::engine::decide::gates::GateNotes;
 use crate::engine::decision::{Refuser, Ruling};
 use crate::engine::limiter::Limiter;
 use crate::engine::reason::Reason;
-use crate::{BurstCount, BurstCounts, Charge, Clock, Later, NowOrLater, SharedBursts, Store, Verdict};
+use crate::{
+    BurstCount, BurstCounts, Charge, Clock, KnownBurst, Later, NowOrLater, SharedBursts, Store, Verdict,
+};
 
 /// A request that a shared detector has to count, with the detector's number in the policy.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +26,8 @@ pub(crate) struct PendingCount {
 }
 
 impl<S: Store, C: Clock> Limiter<S, C> {
-    /// What this node knows of a shared detector. A request that is to be counted is added to the notes.
+    /// What this node knows of a shared detector, and who reports its action; see [`Limiter::note_burst`]. A request
+    /// that is to be counted is added to the notes.
     pub(crate) fn look_at_shared(
         &self,
         shared: &dyn SharedBursts,
@@ -32,11 +35,14 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         counts: bool,
         now: Nanos,
         notes: &mut GateNotes,
-    ) -> BurstVerdict {
+    ) -> (BurstVerdict, Option<PenaltyOrigin>) {
         let count = BurstCount { detector: *detector, key: shared.key(detector, key) };
         let mut known = shared.known(&count, counts, now);
         if counts && known.is_stale {
             (notes.must_ask, known.verdict.blocked_until) = (true, None);
+        }
+        if counts {
+            self.report_a_few(shared);
         }
         // This node has decided by itself while the store failed; those penalties stay, too.
         let own = self.bursts.watch(detector, key, false, now);
@@ -47,24 +53,28 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         if counts && verdict.blocked_until.is_none() {
             notes.counts.push(PendingCount { number: number as u32, count });
         }
-        verdict
+        (verdict, reported_by(&known))
     }
 
-    /// Notes, counts and lists what a detector did.
+    /// Notes what a detector did. If it is for this request to report, it also counts, lists and tells the action, of
+    /// the given origin.
     pub(crate) fn note_burst(
         &self,
-        (rule, number, key): (&DetectorRule, u32, &KeyBytes),
+        (number, key): (u32, &KeyBytes),
         (set, facts): (&Active, &Facts<'_, '_>),
-        (verdict, origin): (BurstVerdict, PenaltyOrigin),
+        (verdict, origin): (BurstVerdict, Option<PenaltyOrigin>),
         now: Nanos,
         notes: &mut GateNotes,
     ) {
         if let Some(state) = verdict.state() {
             notes.note_burst(state, number);
         }
-        if let Some(action) = verdict.action {
+        if let (Some(action), Some(origin)) = (verdict.action, origin) {
+            let (rule, detector) = (&set.rules.detectors()[number as usize], &set.detectors[number as usize]);
             self.stats.count_action(action);
-            self.list_penalty((rule, &set.detectors[number as usize], key), facts, (action, origin, now));
+            let subject = self.burst_subject((rule, detector.id, set.version), (facts, key));
+            let shared_key = self.store.shared_bursts().map(|shared| shared.key(detector, key));
+            self.list_penalty((detector, shared_key), subject, (action, origin, now));
             self.observe_burst(set, facts, (number as usize, key), action, now);
         }
     }
@@ -102,7 +112,14 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let pending = std::mem::take(&mut notes.counts);
         let Some(shared) = self.store.shared_bursts().filter(|_| !pending.is_empty()) else { return };
         let counts: BurstCounts = pending.iter().map(|pending| pending.count).collect();
-        if !shared.add(&counts, now) {
+        let describe = |index: usize| {
+            let PendingCount { number, count } = pending[index];
+            let (rule, mut key) = (&set.rules.detectors()[number as usize], KeyBytes::new());
+            // The key was written before, when the request was to be counted.
+            let _written = facts.write_key(&rule.key, &mut key);
+            self.burst_subject((rule, count.detector.id, set.version), (facts, &key))
+        };
+        if !shared.add(&counts, &describe, now) {
             // A block that begins here is noticed by the next request.
             pending.iter().for_each(|pending| {
                 self.count_here(set, facts, pending.number, now, notes);
@@ -148,18 +165,13 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let mut longest: Option<(u32, Nanos)> = None;
         for pending in std::mem::take(&mut notes.counts) {
             let PendingCount { number, count } = pending;
-            let known = shared.known(&count, true, now).verdict;
+            let known = shared.known(&count, true, now);
+            let (known, origin) = (known.verdict, reported_by(&known));
             let verdict = if asked {
                 let rule = &set.rules.detectors()[number as usize];
                 let mut key = KeyBytes::new();
                 if facts.write_key(&rule.key, &mut key).is_ok() {
-                    self.note_burst(
-                        (rule, number, &key),
-                        (set, facts),
-                        (known, PenaltyOrigin::SharedStore),
-                        now,
-                        notes,
-                    );
+                    self.note_burst((number, &key), (set, facts), (known, origin), now, notes);
                 }
                 known
             } else {
@@ -192,7 +204,12 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             return BurstVerdict::default();
         }
         let verdict = self.bursts.watch(&set.detectors[number as usize], &key, true, now);
-        self.note_burst((rule, number, &key), (set, facts), (verdict, PenaltyOrigin::ThisNode), now, notes);
+        self.note_burst((number, &key), (set, facts), (verdict, Some(PenaltyOrigin::ThisNode)), now, notes);
         verdict
     }
+}
+
+/// Who reports the action: this request, or whoever takes the late ones.
+fn reported_by(known: &KnownBurst) -> Option<PenaltyOrigin> {
+    (!known.is_late).then_some(PenaltyOrigin::SharedStore)
 }

@@ -222,13 +222,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 continue;
             }
             let (burst, origin) = match self.store.shared_bursts() {
-                None => (self.bursts.watch(detector, &key, counts, now), PenaltyOrigin::ThisNode),
-                Some(shared) => (
-                    self.look_at_shared(shared, (number, detector, &key), counts, now, notes),
-                    PenaltyOrigin::SharedStore,
-                ),
+                None => (self.bursts.watch(detector, &key, counts, now), Some(PenaltyOrigin::ThisNode)),
+                Some(shared) => self.look_at_shared(shared, (number, detector, &key), counts, now, notes),
             };
-            self.note_burst((rule, number as u32, &key), (set, facts), (burst, origin), now, notes);
+            self.note_burst((number as u32, &key), (set, facts), (burst, origin), now, notes);
             if let Some(until) = burst.blocked_until
                 && longest.is_none_or(|(_, held)| until > held)
             {

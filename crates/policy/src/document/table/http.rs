@@ -20,7 +20,7 @@ pub(super) const METHOD: Shape = Shape::Custom(&CustomShape {
     check: check_method,
     wanted: "a method in upper case, such as `GET`",
     example: "GET",
-    json_types: &["string"],
+    json_types: &["string", "number"],
     pattern: || "^[A-Z0-9_-]{1,32}$".to_owned(),
     takes: "a method in upper case, such as `GET`",
     takes_list: None,

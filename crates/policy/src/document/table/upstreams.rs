@@ -55,7 +55,7 @@ const HOST: Shape = Shape::Custom(&CustomShape {
     check: check_host,
     wanted: "a host such as `api.example.com` or `*.example.com`",
     example: "api.example.com",
-    json_types: &["string"],
+    json_types: &["string", "number", "boolean"],
     pattern: || r"^((\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?|\[[0-9A-Fa-f:.]+\])$".to_owned(),
     takes: "a host such as `api.example.com`, or `*.example.com` for all hosts below it",
     takes_list: Some("hosts such as `api.example.com`, or `*.example.com` for all hosts below it"),

@@ -58,7 +58,8 @@ for i = 1, #KEYS do
     if crosses and kind == 0 then
       kind, ends, warned_in, action = 1, now + penalty, made_in, 1
     elseif crosses and kind == 1 and made_in > warned_in then
-      kind, ends, action = 2, now + 2 * penalty, 2
+      -- 3 says that these counts have led to the warning, too.
+      kind, ends, action = 2, now + 2 * penalty, action + 2
     end
   end
   if counts > 0 or (lifts == 1 and value) then

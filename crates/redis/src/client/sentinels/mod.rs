@@ -15,7 +15,9 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::client::address::HostPort;
 use crate::client::backoff::Backoff;
-use crate::client::connector::{ConnectOptions, ConnectionTask, Handshake, error_message, no_answer};
+use crate::client::connector::{
+    ConnectOptions, ConnectionTask, Handshake, PushHandler, error_message, no_answer,
+};
 use crate::client::reply::error_text;
 use master_choice::{MasterClaim, choose};
 
@@ -207,7 +209,9 @@ impl Shared {
     /// Queries one Sentinel for as long as it answers; returns why it stopped.
     async fn query_until_failure(&self, index: usize, backoff: &mut Backoff) -> String {
         let pushes = Arc::new(Notify::new());
-        let (mut connection, driver) = match self.open(&self.addresses[index], &pushes).await {
+        let pushed = Arc::clone(&pushes);
+        let handler: PushHandler = Arc::new(move |_| pushed.notify_one());
+        let (mut connection, driver) = match self.open(&self.addresses[index], &handler).await {
             Ok(opened) => opened,
             Err(why) => return why,
         };
@@ -245,7 +249,7 @@ impl Shared {
     async fn open(
         &self,
         address: &HostPort,
-        pushes: &Arc<Notify>,
+        pushes: &PushHandler,
     ) -> Result<(MultiplexedConnection, ConnectionTask), String> {
         match self.open_with_login(address, Some(pushes)).await {
             // Subscribing on the same connection needs RESP3, which `HELLO` starts; without it, only query.
@@ -257,7 +261,7 @@ impl Shared {
     async fn open_with_login(
         &self,
         address: &HostPort,
-        pushes: Option<&Arc<Notify>>,
+        pushes: Option<&PushHandler>,
     ) -> Result<(MultiplexedConnection, ConnectionTask), String> {
         // Most Sentinels need no password; those that do usually have that of the servers.
         match self.connect_options.open(address, Handshake::None, pushes).await {

@@ -17,6 +17,9 @@ pub(crate) const PERMISSIONS: &str = "resetkeys ~tidegate:1:* resetchannels -@al
                            +pexpire +lindex +llen +lpush +lrange +lset +ltrim +rpop +rpush +zadd +zcard +zrange \
                            +zrem +zremrangebyscore +ping";
 
+/// What nodes need in addition to wake each other.
+pub(crate) const WAKE_UPS: &str = "&tidegate:1:wake +publish +subscribe";
+
 /// What it needs in addition on the nodes of a Cluster.
 pub(crate) const IN_A_CLUSTER: &str = "+cluster|slots +asking";
 

@@ -10,3 +10,4 @@ mod maintenance;
 mod process;
 mod sentinel;
 mod sharing;
+mod wake_ups;

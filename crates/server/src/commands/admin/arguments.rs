@@ -108,7 +108,7 @@ fn with_arguments(command: Command, route: &ApiRoute) -> Command {
     connection_arguments(command, is_list(route))
 }
 
-fn connection_arguments(command: Command, is_list: bool) -> Command {
+pub(super) fn connection_arguments(command: Command, is_list: bool) -> Command {
     let formats = if is_list { &["text", "json", "csv", "lines"][..] } else { &["text", "json"] };
     let flag = |name: &'static str, value: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name(value).help(help).help_heading("Connection")

@@ -1,9 +1,12 @@
 //! `tidegate admin`: every route of the admin API as a command. `words` names the commands, `arguments` makes their
-//! flags, both from the table of routes; `connection` finds the server and the token; `output` prints tables.
+//! flags, both from the table of routes; `connection` finds the server and the token; `output` prints tables. `top` is
+//! `tidegate top`.
 
 mod arguments;
 mod connection;
 mod output;
+pub(super) mod top;
+mod top_screen;
 mod words;
 
 use std::io::IsTerminal;
@@ -119,8 +122,10 @@ fn call(
         BodyShape::None => {}
         BodyShape::Json(_) => set(CONTENT_TYPE, "application/json")?,
         BodyShape::MergePatch(_) => set(CONTENT_TYPE, "application/merge-patch+json")?,
-        BodyShape::Policy if body.trim_start().starts_with('{') => set(CONTENT_TYPE, "application/json")?,
-        BodyShape::Policy => set(CONTENT_TYPE, "application/yaml")?,
+        BodyShape::Policy | BodyShape::PolicyDraft if body.trim_start().starts_with('{') => {
+            set(CONTENT_TYPE, "application/json")?
+        }
+        BodyShape::Policy | BodyShape::PolicyDraft => set(CONTENT_TYPE, "application/yaml")?,
         BodyShape::Text => set(CONTENT_TYPE, "text/plain")?,
     }
     Ok(HttpCall { method: route.method.clone(), path, headers, body: Bytes::from(body) })

@@ -22,7 +22,12 @@ pub(super) fn commands() -> Vec<RouteCommand> {
         let (subject, verb) = words(route);
         RouteCommand { subject, verb, route }
     };
-    routes().iter().map(named).collect()
+    routes().iter().filter(|route| !is_stream(route)).map(named).collect()
+}
+
+/// Does the route answer without end? `tidegate top` is the command for that.
+fn is_stream(route: &ApiRoute) -> bool {
+    matches!(route.answer, crate::control::api::shape::AnswerShape::Events(_))
 }
 
 /// The subject is the first segment of the path. The verb is the last literal segment behind it, else what the method

@@ -26,7 +26,8 @@ const VERIFY_HELP: &str = "\
 Exit status: 0 every entry is as it was written, 1 one is not, or the database does not answer, 2 wrong usage.
 
 The server may run meanwhile. The command prints the hash of the last entry: whoever keeps it elsewhere can prove
-later what the audit was at that time. Without --data and --config, TIDEGATE_DATABASE_URL names the database.";
+later what the audit was at that time. TIDEGATE_DATABASE_URL overrides the URL in the settings file, and
+--data overrides both.";
 
 #[derive(Debug, Args)]
 #[command(after_help = ERASE_HELP)]

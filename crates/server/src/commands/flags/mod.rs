@@ -37,6 +37,8 @@ pub(crate) enum CliCommand {
     Check(Check),
     /// Use the admin API of a running server: look at its policy, change it, and everything else that the API has
     Admin(super::admin::AdminArgs),
+    /// Watch what a running server and its fleet decide now
+    Top(super::admin::top::TopArgs),
     /// Check policy files and settings files, and print every problem in them
     Validate(Validate),
     /// Explain one decision: which limits apply, why the others do not, and the arithmetic
@@ -122,7 +124,8 @@ pub(crate) struct Serve {
 
 const SERVE_HELP: &str = "\
 Flags override environment variables, and both override the settings file. There are no flags for secrets:
-put them into the settings file, or set TIDEGATE_HTTP_TOKEN, TIDEGATE_RESP_PASSWORD and TIDEGATE_ADMIN_TOKEN.
+put them into the settings file, or set TIDEGATE_HTTP_TOKEN, TIDEGATE_RESP_PASSWORD, TIDEGATE_ADMIN_TOKEN,
+TIDEGATE_REDIS_URL and TIDEGATE_DATABASE_URL.
 TIDEGATE_KILL_SWITCH=allow admits every request.
 
 SIGHUP reloads the policy. SIGTERM and SIGINT drain connections for up to 10 seconds, then stop the server.";

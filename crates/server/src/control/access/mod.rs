@@ -26,7 +26,9 @@ use tidegate::{Clock, MemoryError, MonotonicClock};
 use tidegate_database::{Database, DatabaseError, UnixMillis};
 
 use limits::AccessLimits;
-pub(crate) use new_token::{CreateTokenError, TokenRequest, create_token, first_token, token_entry};
+pub(crate) use new_token::{
+    CreateTokenError, CreatedToken, TokenRequest, create_token, create_token_once, first_token, token_entry,
+};
 pub(crate) use oidc::Oidc;
 pub use principal::Principal;
 pub use role::{AccessRole, UnknownRole};

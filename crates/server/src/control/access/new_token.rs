@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::json;
-use tidegate_database::{AuditEntry, Database, DatabaseError, StoredToken, UnixMillis};
+use tidegate_database::{AuditEntry, Database, DatabaseError, NewAnswer, StoredToken, UnixMillis};
 
 use super::{AccessRole, NoRandomNumbers, SecretHash, new_secret};
 use crate::control::api::rfc3339;
@@ -48,6 +48,18 @@ pub(crate) async fn create_token(
     let (created, token, entry) = prepared(request)?;
     database.create_token(token, entry).await?;
     Ok(created)
+}
+
+/// The same for a request with an idempotency key. `answer` makes what is remembered of the name of the token. `None`: the
+/// key was used meanwhile, and there is no new token.
+pub(crate) async fn create_token_once(
+    database: &Database,
+    request: TokenRequest,
+    answer: impl FnOnce(&str) -> NewAnswer,
+) -> Result<Option<CreatedToken>, CreateTokenError> {
+    let (created, token, entry) = prepared(request)?;
+    let remembered = answer(&created.id);
+    Ok(database.create_token_once(token, entry, remembered).await?.then_some(created))
 }
 
 /// Makes the first admin token of a database; `None` if it has, or had, any token.

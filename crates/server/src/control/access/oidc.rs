@@ -29,7 +29,7 @@ pub(crate) struct Oidc {
 #[error("{}", describe(.0))]
 pub(crate) struct OidcError(#[from] IdentityError);
 
-/// The same words as for the keys of clients, at the place where these keys are named.
+/// The message of an error in the provider's keys: as for `jwt`, but with the name of this setting.
 fn describe(error: &IdentityError) -> String {
     match error {
         IdentityError::Unreadable { file, error } => {

@@ -43,7 +43,7 @@ impl Principal {
             (Some(_), None) => false,
             (Some(own), Some(tenant)) => {
                 let chain = tenants.chain(tenant);
-                // Of a tenant that is not listed, the chain is that of the entry for all those.
+                // A tenant that the policy does not list has the chain of the entry `*`, which does not end with its id.
                 let is_listed = chain.last().is_some_and(|last| *last.id == *tenant);
                 is_listed && chain.iter().any(|node| *node.id == **own)
             }

@@ -1,10 +1,13 @@
 //! Answers of the admin API, and how they are written.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, LINK, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use serde::Serialize;
 use serde_json::Value;
+use tokio::sync::mpsc;
 
 /// An answer.
 #[derive(Debug)]
@@ -21,6 +24,19 @@ enum AnswerBody {
     List(Vec<Value>, Option<String>),
     /// A text, and its media type.
     Text(String, &'static str),
+    /// Server-sent events that follow one by one.
+    Events(EventFeed),
+}
+
+/// Events that follow after the head of an answer, for whoever writes the answer to the connection.
+#[derive(Clone, Debug)]
+pub(crate) struct EventFeed(Arc<Mutex<Option<mpsc::Receiver<Bytes>>>>);
+
+impl EventFeed {
+    /// The events; `None` if they were taken already.
+    pub(crate) fn take(&self) -> Option<mpsc::Receiver<Bytes>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 /// The format that the client wants a list in.
@@ -35,6 +51,7 @@ pub(super) const CSV: &str = "text/csv";
 pub(super) const LINES: &str = "application/x-ndjson";
 pub(super) const YAML: &str = "application/yaml";
 pub(super) const JSON: &str = "application/json";
+pub(super) const EVENTS: &str = "text/event-stream";
 
 impl AnswerFormat {
     /// The first format that `Accept` names; JSON without one.
@@ -67,6 +84,12 @@ impl ApiAnswer {
         ApiAnswer { status: StatusCode::OK, headers: Vec::new(), body: AnswerBody::Text(text, media_type) }
     }
 
+    /// 200 with server-sent events, until their sender is dropped.
+    pub(crate) fn events(feed: mpsc::Receiver<Bytes>) -> ApiAnswer {
+        let feed = EventFeed(Arc::new(Mutex::new(Some(feed))));
+        ApiAnswer { status: StatusCode::OK, headers: Vec::new(), body: AnswerBody::Events(feed) }
+    }
+
     /// The same with the status 201, and where the new entry is found.
     #[must_use]
     pub(crate) fn created(mut self, location: &str) -> ApiAnswer {
@@ -90,10 +113,14 @@ impl ApiAnswer {
     }
 
     pub(crate) fn render(self, format: AnswerFormat) -> Response<Bytes> {
-        let mut next_page = None;
+        let (mut next_page, mut feed) = (None, None);
         let (text, media_type) = match self.body {
             AnswerBody::Json(body) => (format!("{body}\n"), JSON),
             AnswerBody::Text(text, media_type) => (text, media_type),
+            AnswerBody::Events(events) => {
+                feed = Some(events);
+                (String::new(), EVENTS)
+            }
             AnswerBody::List(items, next) => {
                 next_page.clone_from(&next);
                 match format {
@@ -107,6 +134,7 @@ impl ApiAnswer {
         };
         let mut response = Response::new(Bytes::from(text));
         *response.status_mut() = self.status;
+        feed.into_iter().for_each(|feed| _ = response.extensions_mut().insert(feed));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

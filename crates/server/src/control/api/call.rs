@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderValue, Method};
 use serde::de::DeserializeOwned;
 use tidegate::Nanos;
 
@@ -76,13 +76,14 @@ impl ApiCall {
     /// # Errors
     /// When the header is not plain text or too long.
     pub(crate) fn reason(&self) -> Result<Option<String>, ApiError> {
-        if let Some(reason) = self.query.get("reason") {
-            return Ok(Some(reason.to_owned()));
-        }
-        let Some(header) = self.headers.get("x-reason") else { return Ok(None) };
-        let text = header.to_str().ok().filter(|text| text.len() <= QUERY_TEXT_MAX);
         let wrong = || ApiError::header("X-Reason", "it must be ASCII text of at most 1,024 bytes");
-        text.map(|text| Some(text.to_owned()).filter(|text| !text.is_empty())).ok_or_else(wrong)
+        let text = |header: &HeaderValue| {
+            let text = header.to_str().ok().filter(|text| text.len() <= QUERY_TEXT_MAX);
+            text.map(str::to_owned).ok_or_else(wrong)
+        };
+        // The header is checked also where the query has a reason.
+        let told = self.headers.get("x-reason").map(text).transpose()?;
+        Ok(self.query.get("reason").map(str::to_owned).or(told).filter(|reason| !reason.is_empty()))
     }
 
     /// Checks that the media type of the body is one that the route takes.
@@ -91,12 +92,14 @@ impl ApiCall {
             BodyShape::None => return Ok(()),
             BodyShape::Json(_) => "application/json",
             BodyShape::MergePatch(_) => "application/merge-patch+json",
-            BodyShape::Policy => "application/json or application/yaml",
+            BodyShape::Policy | BodyShape::PolicyDraft => "application/json or application/yaml",
             BodyShape::Text => return Ok(()),
         };
         let sent = self.media_type();
         let is_right = match shape {
-            BodyShape::Policy => sent == "application/json" || YAML.contains(&sent.as_str()),
+            BodyShape::Policy | BodyShape::PolicyDraft => {
+                sent == "application/json" || YAML.contains(&sent.as_str())
+            }
             _ => sent == wanted,
         };
         if is_right { Ok(()) } else { Err(ApiError::MediaType { wanted }) }

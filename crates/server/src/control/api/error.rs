@@ -159,6 +159,7 @@ impl From<DatabaseError> for ApiError {
     fn from(error: DatabaseError) -> ApiError {
         match error {
             DatabaseError::Unavailable(_) => ApiError::Unavailable(error.to_string()),
+            DatabaseError::Full(_) => ApiError::Conflict(error.to_string()),
             DatabaseError::Cursor => ApiError::parameter("cursor", error.to_string()),
             other => {
                 tracing::error!(error = %other, "the database failed");

@@ -12,6 +12,7 @@ pub(crate) mod openapi;
 mod query;
 pub(crate) mod route;
 pub(crate) mod shape;
+mod statuses;
 pub(crate) mod table;
 mod time;
 
@@ -22,7 +23,7 @@ use http::request::Parts;
 use http::{Method, Response};
 use tidegate::Clock;
 
-pub(crate) use answer::{AnswerFormat, ApiAnswer};
+pub(crate) use answer::{AnswerFormat, ApiAnswer, EventFeed};
 pub(crate) use call::ApiCall;
 pub(crate) use error::ApiError;
 pub(crate) use time::rfc3339;
@@ -52,6 +53,7 @@ pub(crate) async fn respond(
     let is_head = head.method == Method::HEAD;
     let mut response = answered.map_or_else(|error| error.render(), |answer| answer.render(wants));
     if is_head {
+        response.extensions_mut().clear();
         *response.body_mut() = Bytes::new();
     }
     response

@@ -1,12 +1,14 @@
 //! The OpenAPI document, made from the table of routes.
 
+use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::PREFIX;
-use super::answer::{CSV, JSON, LINES, YAML};
+use super::answer::{CSV, EVENTS, JSON, LINES, YAML};
+use super::query::{QUERY_TEXT_MAX, REASON};
 use super::route::{ApiRoute, RouteAccess, TenantRule};
 use super::shape::{AnswerShape, BodyShape, JsonShape};
 use super::table::routes;
+use super::{PREFIX, statuses};
 
 /// The document as text: pretty printed, and the same every time.
 pub(crate) fn text() -> String {
@@ -32,6 +34,7 @@ fn document() -> Value {
         "paths": paths,
         "components": {
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+            "responses": statuses::components(),
             "schemas": schemas(),
         },
     })
@@ -43,7 +46,8 @@ fn operation(route: &ApiRoute) -> Value {
         "summary": route.about,
         "responses": responses(route),
     });
-    let parameters: Vec<Value> = path_parameters(route).chain(query_parameters(route)).collect();
+    let parameters = path_parameters(route).chain(query_parameters(route)).chain(header_parameters(route));
+    let parameters: Vec<Value> = parameters.collect();
     if !parameters.is_empty() {
         operation["parameters"] = parameters.into();
     }
@@ -85,6 +89,36 @@ fn query_parameters(route: &ApiRoute) -> impl Iterator<Item = Value> {
     })
 }
 
+/// The headers that calls may have, besides those of HTTP itself.
+fn header_parameters(route: &ApiRoute) -> impl Iterator<Item = Value> {
+    let has_reason = route.query().iter().any(|field| field.name == REASON[0].name);
+    let is_versioned = route.is_versioned_write();
+    let headers = [
+        (
+            has_reason,
+            "X-Reason",
+            "Why, for the audit: ASCII. Also the parameter `reason`, which goes first.",
+            json!({ "type": "string", "maxLength": QUERY_TEXT_MAX, "pattern": "^[\t -~]*$" }),
+        ),
+        (
+            is_versioned,
+            "If-Match",
+            "The version on which the change was made, in quotes; it is refused if another one is in force.",
+            json!({ "type": "string", "pattern": "^(\\*|\"[0-9]{1,18}\"(, \"[0-9]{1,18}\"){0,15})$" }),
+        ),
+        (
+            is_versioned && route.method == Method::POST,
+            "Idempotency-Key",
+            "A call that is repeated with the same key within 24 hours is done once, and answered the same.",
+            json!({ "type": "string", "pattern": "^[!-~]{1,255}$" }),
+        ),
+    ];
+    let wanted = headers.into_iter().filter(|(is_taken, ..)| *is_taken);
+    wanted.map(|(_, name, about, schema)| {
+        json!({ "name": name, "in": "header", "description": about, "schema": schema })
+    })
+}
+
 fn request_body(shape: &BodyShape) -> Option<Value> {
     let content = match shape {
         BodyShape::None => return None,
@@ -93,6 +127,7 @@ fn request_body(shape: &BodyShape) -> Option<Value> {
             json!({ "application/merge-patch+json": { "schema": { "type": "object" } } })
         }
         BodyShape::Policy => policy_content(),
+        BodyShape::PolicyDraft => json!({ JSON: { "schema": {} }, YAML: { "schema": {} } }),
         BodyShape::Text => json!({ "text/plain": { "schema": { "type": "string" } } }),
     };
     Some(json!({ "required": true, "content": content }))
@@ -100,16 +135,20 @@ fn request_body(shape: &BodyShape) -> Option<Value> {
 
 fn policy_content() -> Value {
     let schema = JsonShape::Policy("policy").reference();
-    json!({ JSON: { "schema": schema }, YAML: { "schema": { "type": "string" } } })
+    json!({ JSON: { "schema": schema }, YAML: { "schema": schema } })
 }
 
 fn responses(route: &ApiRoute) -> Value {
-    let done = |content: Value| json!({ "description": "Done.", "content": content });
     let json_of = |shape: &JsonShape| json!({ JSON: { "schema": shape.reference() } });
-    let (status, answer) = match &route.answer {
-        AnswerShape::Json(shape) => ("200", done(json_of(shape))),
-        AnswerShape::Created(shape) => ("201", done(json_of(shape))),
-        AnswerShape::Policy => ("200", done(policy_content())),
+    let text = || json!({ "schema": { "type": "string" } });
+    let (status, content) = match &route.answer {
+        AnswerShape::Json(shape) => ("200", json_of(shape)),
+        AnswerShape::Created(shape) => ("201", json_of(shape)),
+        AnswerShape::JsonOrLines(shape) => {
+            ("200", json!({ JSON: { "schema": shape.reference() }, LINES: text() }))
+        }
+        AnswerShape::Policy => ("200", policy_content()),
+        AnswerShape::Events(_) => ("200", json!({ EVENTS: { "schema": { "type": "string" } } })),
         AnswerShape::List(shape) => {
             let page = json!({
                 "type": "object",
@@ -119,15 +158,35 @@ fn responses(route: &ApiRoute) -> Value {
                     "next": { "type": ["string", "null"] },
                 },
             });
-            let text = json!({ "schema": { "type": "string" } });
-            ("200", done(json!({ JSON: { "schema": page }, CSV: text, LINES: text })))
+            ("200", json!({ JSON: { "schema": page }, CSV: text(), LINES: text() }))
         }
     };
-    let problem = json!({
-        "description": "It was refused; the body says why.",
-        "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
-    });
-    json!({ status: answer, "default": problem })
+    let mut done = json!({ "description": "Done.", "content": content });
+    let headers = answer_headers(route);
+    if !headers.is_empty() {
+        done["headers"] = headers.into();
+    }
+    let mut responses = Map::from_iter(statuses::refusals(route));
+    responses.insert(status.to_owned(), done);
+    responses.into()
+}
+
+/// The headers that an answer always has.
+fn answer_headers(route: &ApiRoute) -> Map<String, Value> {
+    let header =
+        |about: &str, schema: Value| json!({ "required": true, "description": about, "schema": schema });
+    let mut headers = Map::new();
+    if matches!(route.answer, AnswerShape::Created(_)) {
+        let about = "Where the new entry is.";
+        headers.insert("Location".to_owned(), header(about, json!({ "type": "string" })));
+    }
+    if matches!(route.answer, AnswerShape::Policy) || route.is_versioned_write() || route.collection.is_some()
+    {
+        let about = "The version of the policy, for `If-Match`.";
+        let schema = json!({ "type": "string", "pattern": "^\"[0-9]+\"$" });
+        headers.insert("ETag".to_owned(), header(about, schema));
+    }
+    headers
 }
 
 /// The schemas that routes refer to: types of the program, the objects of the policy, and the problem body.
@@ -139,7 +198,10 @@ fn schemas() -> Value {
             _ => None,
         };
         let answer = match &route.answer {
-            AnswerShape::Json(shape) | AnswerShape::Created(shape) | AnswerShape::List(shape) => Some(shape),
+            AnswerShape::Json(shape) | AnswerShape::JsonOrLines(shape) | AnswerShape::Events(shape) => {
+                Some(shape)
+            }
+            AnswerShape::Created(shape) | AnswerShape::List(shape) => Some(shape),
             AnswerShape::Policy => None,
         };
         body.into_iter().chain(answer).for_each(|shape| shape.collect(&mut types));
@@ -168,7 +230,7 @@ fn problem_schema() -> Value {
             "status": { "type": "integer" },
             "detail": { "type": "string" },
             "pointer": { "type": "string", "description": "A JSON pointer into the body, or the name of a parameter." },
-            "problems": { "type": "array", "items": { "type": "object" } },
+            "problems": { "type": "array", "items": { "type": "object" }, "description": "Everything that is wrong with a policy." },
         },
     })
 }

@@ -65,6 +65,8 @@ pub(crate) enum BodyShape {
     MergePatch(JsonShape),
     /// A policy document, as JSON or YAML.
     Policy,
+    /// What may be a policy document, as JSON or YAML: to be checked.
+    PolicyDraft,
     /// Any text.
     Text,
 }
@@ -76,8 +78,12 @@ pub(crate) enum AnswerShape {
     Json(JsonShape),
     /// 201 with JSON and `Location`.
     Created(JsonShape),
+    /// 200 with JSON, also as lines of JSON.
+    JsonOrLines(JsonShape),
     /// 200 with a page of a list, also as CSV and as lines of JSON.
     List(JsonShape),
     /// 200 with a policy document, as JSON or YAML.
     Policy,
+    /// 200 with server-sent events, each with JSON.
+    Events(JsonShape),
 }

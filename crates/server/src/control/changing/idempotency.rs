@@ -11,9 +11,12 @@ use crate::control::startup::unix_millis;
 /// The longest key, in bytes.
 const KEY_BYTES_MAX: usize = 255;
 
+/// The longest answer that is remembered with its warnings, in bytes. A longer one is remembered without them.
+const ANSWER_BYTES_MAX: usize = 64 * 1_024;
+
 /// The key of a request, and what the request was.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct IdempotencyKey {
+pub(crate) struct IdempotencyKey {
     /// Of the key and of who uses it: two callers may use the same key.
     key_hash: [u8; 32],
     request_hash: [u8; 32],
@@ -24,7 +27,7 @@ impl IdempotencyKey {
     ///
     /// # Errors
     /// When the header is not a key.
-    pub(super) fn of(call: &ApiCall) -> Result<Option<IdempotencyKey>, ApiError> {
+    pub(crate) fn of(call: &ApiCall) -> Result<Option<IdempotencyKey>, ApiError> {
         let Some(header) = call.headers.get("idempotency-key").filter(|_| call.method == Method::POST) else {
             return Ok(None);
         };
@@ -40,7 +43,7 @@ impl IdempotencyKey {
         Ok(Some(IdempotencyKey { key_hash, request_hash: hash(&request) }))
     }
 
-    /// The answer to an earlier request with this key.
+    /// The answer to an earlier change with this key.
     ///
     /// # Errors
     /// When the key was used for another request, or the database fails.
@@ -49,6 +52,18 @@ impl IdempotencyKey {
         database: &Database,
         call: &ApiCall,
     ) -> Result<Option<ApiAnswer>, ApiError> {
+        Ok(self.remembered(database, call).await?.as_ref().map(replayed))
+    }
+
+    /// What is remembered of the answer to an earlier request with this key: an object with `location` and `body`.
+    ///
+    /// # Errors
+    /// When the key was used for another request, or the database fails.
+    pub(crate) async fn remembered(
+        &self,
+        database: &Database,
+        call: &ApiCall,
+    ) -> Result<Option<Value>, ApiError> {
         let known = database.remembered(&self.key_hash, &self.request_hash, unix_millis(call.now)).await?;
         match known {
             None => Ok(None),
@@ -57,20 +72,27 @@ impl IdempotencyKey {
                     .to_owned(),
             )),
             Some(Remembered::Answer(answer)) => {
-                let stored: Value = serde_json::from_str(&answer.body).map_err(|_| ApiError::Internal)?;
-                Ok(Some(replayed(&stored)))
+                serde_json::from_str(&answer.body).map(Some).map_err(|_| ApiError::Internal)
             }
         }
     }
 
-    /// The answer to remember. `answer` makes its body of the number of the version.
-    pub(super) fn answer(
+    /// The answer to remember. `answer` makes its body of the number of the version. It must have no secret.
+    pub(crate) fn answer(
         self,
         location: Option<String>,
         answer: impl FnOnce(u64) -> Value + Send + 'static,
     ) -> NewAnswer {
         let status = if location.is_some() { StatusCode::CREATED } else { StatusCode::OK };
-        let body = move |version| json!({ "location": location, "body": answer(version) }).to_string();
+        let body = move |version| {
+            let mut whole = json!({ "location": location, "body": answer(version) });
+            let text = whole.to_string();
+            if text.len() <= ANSWER_BYTES_MAX {
+                return text;
+            }
+            whole["body"]["warnings"] = json!([]);
+            whole.to_string()
+        };
         NewAnswer {
             key_hash: self.key_hash,
             request_hash: self.request_hash,

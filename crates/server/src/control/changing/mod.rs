@@ -9,16 +9,17 @@ mod precondition;
 
 use serde_json::Value;
 use tidegate_database::{AuditEntry, Database, NewVersion, PersonalData, PolicyVersion, PublishError};
+use tidegate_redis::WakeTopic;
 
 pub(crate) use draft::{Edited, TextEdit};
+pub(crate) use idempotency::IdempotencyKey;
 
 use super::api::{ApiAnswer, ApiCall, ApiError};
 use super::following::take_effect;
 use super::startup::unix_millis;
-use super::{ControlPlane, PolicySource, RunningPolicy};
+use super::{ControlPlane, PolicySource, RunningPolicy, records, waking};
 use crate::observe::events::EventName;
 use draft::PolicyDraft;
-use idempotency::IdempotencyKey;
 use precondition::Precondition;
 
 /// How often a change without `If-Match` is tried while writers on other nodes are faster. Those on this node wait for
@@ -97,7 +98,7 @@ impl PolicyWriter<'_> {
         let PolicyVersion { head, text } = active;
         let (before, node, now) = (text.ok_or(ApiError::Internal)?, self.call.node.clone(), self.call.now);
         let drafted = self.call.control().run_long(move || {
-            let draft = PolicyDraft::new(&before, &edit, node.settings(), now);
+            let draft = PolicyDraft::new(&before, &edit, &node, now);
             (draft, edit)
         });
         let (draft, edit) = drafted.await.ok_or(ApiError::Internal)?;
@@ -107,6 +108,7 @@ impl PolicyWriter<'_> {
                 let (version, location) = (publication.version, draft.location.clone());
                 let body = draft::answer(version, draft.told_warnings.clone(), draft.allocation.clone());
                 if publication.is_new {
+                    waking::wake(&self.call.node, WakeTopic::Policy);
                     self.run(version, draft).await;
                 }
                 Ok(Attempted::Published(answer(&body, version, location.as_deref())))
@@ -135,6 +137,17 @@ impl PolicyWriter<'_> {
             personal: PersonalData { detail: Some(draft.difference.clone()), ..PersonalData::default() },
             ..AuditEntry::default()
         };
+        // Who, why and where are the same; the time is that of the change.
+        let more_entries = draft.exemptions.iter().map(|exempt| {
+            let told = records::audit_entry(exempt);
+            AuditEntry {
+                node: entry.node.clone(),
+                actor: entry.actor.clone(),
+                reason: entry.reason.clone().or_else(|| told.reason.clone()),
+                ..told
+            }
+        });
+        let more_entries = more_entries.collect();
         let (warnings, allocation) = (draft.told_warnings.clone(), draft.allocation.clone());
         let answer = self.key.map(|key| {
             key.answer(draft.location.clone(), move |version| draft::answer(version, warnings, allocation))
@@ -148,6 +161,7 @@ impl PolicyWriter<'_> {
             time,
             rules: draft.rows.clone(),
             entry,
+            more_entries,
             answer,
         }
     }

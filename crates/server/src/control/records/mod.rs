@@ -23,6 +23,7 @@ use crate::bounds::RECORDS_FLUSH_TIMEOUT;
 use crate::control::access::{NoRandomNumbers, SecretHash, new_secret};
 use crate::observe::{AuditEvent, EventName, EventSink, EventsUnwritten, SinkCounts};
 use crate::wire::hex;
+pub(crate) use rows::entry as audit_entry;
 use waiting::WaitingRecords;
 
 /// The records of a node, on their way to the database. Clones share them.

@@ -11,10 +11,10 @@ use crate::control::startup::unix_millis;
 use crate::node::Node;
 use crate::settings::Retention;
 
-/// How often it is looked for what is to be removed.
+/// The pause between two removals.
 const INTERVAL: Duration = Duration::from_secs(600);
-/// How long the node that does it keeps others from doing it. It is longer than the interval, so that the same node goes on
-/// with it as long as it runs.
+/// How long one node has the sole right to remove records. It is longer than the interval, so that a running node renews it
+/// in time.
 const LEASE: Duration = Duration::from_secs(1_500);
 /// The name of the lease.
 const LEASE_NAME: &str = "retention";

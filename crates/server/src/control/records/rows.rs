@@ -61,7 +61,8 @@ fn violation(event: &AuditEvent) -> Violation {
     }
 }
 
-fn entry(event: &AuditEvent) -> AuditEntry {
+/// The entry of the audit about an event.
+pub(crate) fn entry(event: &AuditEvent) -> AuditEntry {
     let last = unix_millis(event.last);
     AuditEntry {
         time: last,

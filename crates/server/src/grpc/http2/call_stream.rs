@@ -106,7 +106,8 @@ impl ResponseStream {
     }
 }
 
-/// Watches for the end of a stream. Whoever waits for it and for the stream's halves must be the same task.
+/// Watches for the end of a stream. The same task must wait for this and for the halves of the stream, because a stream
+/// remembers one waker.
 #[derive(Debug)]
 pub(crate) struct StreamWatch {
     session: SharedSession,

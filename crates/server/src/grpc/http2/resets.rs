@@ -4,13 +4,13 @@ use std::task::{Context, Poll, Waker};
 
 use crate::bounds::{GRPC_PROXY_RESETS_MAX, GRPC_RESETS_MAX};
 
-/// Streams that were reset before they were answered, less those that were answered or are forgiven. A client that
-/// opens streams only to reset them makes the server work without a bound on concurrent calls.
+/// Streams that were reset before they were answered, minus one for each answered stream and a part each second. Without
+/// this bound, a client that opens streams and resets them at once would never reach the bound on open streams.
 #[derive(Debug)]
 pub(super) struct ResetCount {
     count: usize,
     max: usize,
-    /// Who forgives resets, while there are none.
+    /// Wakes the task that lowers the count each second. It is set while the count is 0.
     forgiving: Option<Waker>,
 }
 

@@ -66,6 +66,13 @@ impl Store for NodeStore {
         }
     }
 
+    fn check_limits(&self, limits: &[NamedLimit<'_>]) -> Result<(), LimitError> {
+        match self {
+            NodeStore::Local(memory) => memory.check_limits(limits),
+            NodeStore::Shared(shared) => shared.store.check_limits(limits),
+        }
+    }
+
     fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
         match self {
             NodeStore::Local(memory) => memory.variant(limit, trust),

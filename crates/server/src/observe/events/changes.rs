@@ -1,6 +1,6 @@
 //! The events that a new policy leads to: which limits were added, changed or removed, and what is exempt now.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use tidegate::Nanos;
 use tidegate_policy::{Condition, Descriptor, GateRule, Rule, RuleSet};
@@ -32,15 +32,19 @@ pub(crate) fn policy_changes(
     if events.is_empty() {
         events.push(updated);
     }
-    let known = before.allow().entries();
-    let is_new = |entry: &&GateRule| {
-        !known.iter().any(|old| (&old.conditions, old.until) == (&entry.conditions, entry.until))
-    };
-    let added = AuditEvent::new(EventName::RateLimitWhitelistAdded, wall);
-    let entries = after.allow().entries().iter().filter(is_new).map(|entry| exempt(entry, &added));
-    events.extend(bounded(entries, &added));
+    events.extend(new_exemptions(before, after, wall));
     events.iter_mut().for_each(|event| event.policy_version = Some(version));
     events
+}
+
+/// An event for each entry of `allow` that the policy before does not have.
+pub(crate) fn new_exemptions(before: &RuleSet, after: &RuleSet, wall: Nanos) -> Vec<AuditEvent> {
+    // As texts, so that long lists are compared fast.
+    let identity = |entry: &GateRule| format!("{:?} {:?}", entry.conditions, entry.until);
+    let known: HashSet<String> = before.allow().entries().iter().map(identity).collect();
+    let added = AuditEvent::new(EventName::RateLimitWhitelistAdded, wall);
+    let new = after.allow().entries().iter().filter(|entry| !known.contains(&identity(entry)));
+    bounded(new.map(|entry| exempt(entry, &added)), &added)
 }
 
 /// The first events; the others as one event that only counts them.

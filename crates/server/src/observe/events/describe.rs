@@ -29,10 +29,10 @@ pub(super) fn event_of(incident: &Incident<'_, '_>) -> AuditEvent {
     event.remaining = incident.remaining.map(u64::from);
     event.retry_after_ms = incident.retry_after.map(Nanos::as_millis_ceil);
     event.policy_version = incident.policy_version;
-    event.trace_id = trace_id();
+    event.trace_id = trace_of(incident);
     event.is_violation = incident.is_violation;
-    match incident.facts {
-        Some(facts) => {
+    match (incident.facts, incident.subject) {
+        (Some(facts), _) => {
             event.user = facts.request.user.as_deref().map(cut);
             event.client = facts.request.client.as_deref().map(cut);
             event.ip = facts.request.ip.map(|ip| ip.to_canonical());
@@ -40,9 +40,17 @@ pub(super) fn event_of(incident: &Incident<'_, '_>) -> AuditEvent {
             event.endpoint = endpoint(facts).map(cut);
             event.key = key_text(incident, facts);
         }
+        // Its key is masked already.
+        (None, Some(subject)) => {
+            event.user = subject.user.as_deref().map(cut);
+            event.client = subject.client.as_deref().map(cut);
+            event.ip = subject.ip;
+            event.tenant = subject.tenant.as_deref().map(cut);
+            event.key = Some(cut(&subject.shown)).filter(|key| !key.is_empty());
+        }
         // The caller of an ad hoc bucket has chosen its key.
-        None if incident.key.is_empty() => {}
-        None => event.key = Some(cut(&String::from_utf8_lossy(incident.key))),
+        (None, None) if incident.key.is_empty() => {}
+        (None, None) => event.key = Some(cut(&String::from_utf8_lossy(incident.key))),
     }
     event
 }
@@ -52,8 +60,10 @@ fn key_text(incident: &Incident<'_, '_>, facts: &Facts<'_, '_>) -> Option<Box<st
     if incident.key.is_empty() || incident.key_parts.is_empty() {
         return None;
     }
-    let parts = incident.key_parts.iter().filter_map(|part| Some(shown(part, facts.value(part)?)));
-    let text = parts.collect::<Vec<_>>().join(", ");
+    let mut parts = incident.key_parts.iter().filter_map(|part| Some(shown(part, facts.value(part)?)));
+    let first = parts.next()?;
+    // Most keys have one part, and a flood of denials has a new key each time.
+    let text = parts.fold(first, |text, part| Cow::Owned(format!("{text}, {part}")));
     (!text.is_empty()).then(|| cut(&text))
 }
 
@@ -67,9 +77,11 @@ pub(super) fn endpoint<'f>(facts: &'f Facts<'_, '_>) -> Option<&'f str> {
     facts.route().map(|(route, _)| route).or(facts.path.as_deref())
 }
 
-/// The trace of the request that is being decided on this thread.
-pub(super) fn trace_id() -> Option<Box<str>> {
-    current_trace().map(Box::from)
+/// The trace of the request that is being decided on this thread, if the incident belongs to it: a penalty that is
+/// reported late does not.
+pub(super) fn trace_of(incident: &Incident<'_, '_>) -> Option<Box<str>> {
+    let is_late = incident.facts.is_none() && incident.kind != IncidentKind::LimitExceeded;
+    current_trace().filter(|_| !is_late).map(Box::from)
 }
 
 /// Removes a text that is not the same in all occurrences.
@@ -90,6 +102,10 @@ fn is_cut_of(text: &str, whole: &str) -> bool {
 
 /// A text of bounded length.
 pub(crate) fn cut(text: &str) -> Box<str> {
+    // A text has no more characters than bytes.
+    if text.len() <= TEXT_CHARS_MAX {
+        return text.into();
+    }
     match text.char_indices().nth(TEXT_CHARS_MAX) {
         None => text.into(),
         Some((end, _)) => format!("{}…", &text[..end]).into(),

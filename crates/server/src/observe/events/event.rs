@@ -4,10 +4,10 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use tidegate::Nanos;
+use tidegate_database::UnixMillis;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -287,9 +287,5 @@ impl Serialize for AuditEvent {
 
 /// A time of the wall clock, with milliseconds.
 fn rfc3339(at: Nanos) -> String {
-    let millis = i64::try_from(at.get() / 1_000_000).unwrap_or(i64::MAX);
-    match Timestamp::from_millisecond(millis) {
-        Ok(time) => format!("{time:.3}"),
-        Err(_) => Timestamp::MAX.to_string(),
-    }
+    UnixMillis::new(i64::try_from(at.get() / 1_000_000).unwrap_or(i64::MAX)).to_text()
 }

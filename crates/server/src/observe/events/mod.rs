@@ -19,13 +19,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidegate::engine::{Incident, Observer};
+use tidegate::engine::{Incident, IncidentKind, Observer};
 use tidegate::{Algorithm, MonotonicClock, Nanos};
 
 pub use event::{AuditEvent, EventName, EventSeverity};
 pub use sink::{EventSink, EventsUnwritten, SinkCounts};
 
-pub(crate) use changes::policy_changes;
+pub(crate) use changes::{new_exemptions, policy_changes};
 pub(crate) use describe::cut;
 use file::EventFile;
 pub(crate) use open_events::OPEN_EVENTS_PER_SHARD;
@@ -186,7 +186,10 @@ impl Events {
 impl Observer for EventQueue {
     #[inline]
     fn observe(&self, incident: &Incident<'_, '_>) {
-        let merged = self.waiting.open.add(incident, |table| self.hand_over(table));
+        let mut merged = self.waiting.open.add(incident, |table| self.hand_over(table));
+        // Too many penalties at once: nobody knows any more whom this one is about.
+        let is_burst = matches!(incident.kind, IncidentKind::BurstWarned | IncidentKind::BurstBlocked);
+        merged += usize::from(is_burst && incident.name.is_none());
         if merged > 0 {
             self.waiting.counts.merged.fetch_add(merged as u64, Ordering::Relaxed);
         }

@@ -122,13 +122,15 @@ families! {
     LEASE_OVERSHOOT_BOUND: Gauge "tidegate_lease_overshoot_bound_tokens" ["limit"]
         "Number of tokens by which all nodes together may exceed a limit, once for each key. Always 0 outside hybrid mode.";
     POLICY_VERSION: Gauge "tidegate_policy_version" []
-        "Version of the policy in force: 1 at the start, one more with every reload.";
+        "Version of the policy in force: with a database its number there, otherwise 1 at the start and one more with every reload.";
     POLICY_LIMITS: Gauge "tidegate_policy_limits" []
         "Number of limits in the policy in force, limits of tenants included.";
     POLICY_RELOADS: Counter "tidegate_policy_reloads_total" []
         "Successful reloads of the policy.";
     POLICY_RELOAD_FAILURES: Counter "tidegate_policy_reload_failures_total" []
-        "Changed policy files that were not loaded because they are invalid.";
+        "Changed policy files, or new versions in the database, that were not loaded because they are invalid.";
+    WAKE_UPS: Counter "tidegate_wake_ups_total" []
+        "How often the store has made this node look at the database: at once after a change, and when it connects.";
     FILE_RELOAD_FAILURES: Counter "tidegate_file_reload_failures_total" ["file"]
         "Changed files that could not be loaded; the previous contents stay in force.";
     CONNECTIONS: Gauge "tidegate_connections" ["listener"]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use tidegate::Nanos;
 use tidegate::engine::Credential;
-use tidegate::measure::{DurationHistogram, Totals};
+use tidegate::measure::{DurationHistogram, DurationSnapshot, Totals};
 use tokio::sync::Semaphore;
 
 use super::traces::Protocol;
@@ -51,10 +51,11 @@ pub(super) enum Count {
     IdentityFaults,
     Panics,
     ClockMoves,
+    WakeUps,
 }
 
 impl Count {
-    const LEN: usize = 48;
+    const LEN: usize = 52;
 
     /// Its index. Each group has at least four indices, of which some are unused.
     const fn index(self) -> usize {
@@ -72,12 +73,13 @@ impl Count {
             Count::Credentials(credential) => 32 + credential as usize,
             Count::TokensRejected(why) => 36 + why as usize,
             Count::ApiKeys(status) => 44 + status as usize,
+            Count::WakeUps => 48,
         }
     }
 }
 
 const _: () = assert!(Credential::ALL.len() <= 4 && 36 + Rejection::ALL.len() <= 44);
-const _: () = assert!(44 + KeyStatus::ALL.len() <= Count::LEN);
+const _: () = assert!(44 + KeyStatus::ALL.len() <= 48 && 48 < Count::LEN);
 const _: () = assert!(Protocol::ALL.len() <= 4 && Listener::ALL.len() <= 4 && ReloadedPart::ALL.len() <= 8);
 
 impl Default for Metrics {
@@ -96,6 +98,11 @@ impl Metrics {
     #[inline]
     pub fn decision_took(&self, time: Nanos) {
         self.durations.record(time);
+    }
+
+    /// How long decisions took so far.
+    pub(crate) fn decision_times(&self) -> DurationSnapshot {
+        self.durations.snapshot()
     }
 
     /// How many decisions were measured.
@@ -173,6 +180,11 @@ impl Metrics {
         self.add(Count::PolicyReloads);
     }
 
+    /// The store has woken this node.
+    pub(crate) fn woken(&self) {
+        self.add(Count::WakeUps);
+    }
+
     /// A changed file could not be loaded.
     pub fn reload_failed(&self, part: ReloadedPart) {
         self.add(Count::ReloadFailures(part));
@@ -201,6 +213,7 @@ mod tests {
     fn every_counter_has_a_place_of_its_own() {
         let metrics = Metrics::default();
         let mut counts = vec![Count::PolicyReloads, Count::Panics, Count::ClockMoves, Count::IdentityFaults];
+        counts.push(Count::WakeUps);
         counts.extend(KeyStatus::ALL.map(Count::ApiKeys));
         counts.extend(Credential::ALL.map(Count::Credentials));
         counts.extend(Rejection::ALL.map(Count::TokensRejected));

@@ -200,6 +200,7 @@ fn policy(page: &mut Exposition, node: &Node, limit_count: usize) {
     page.family(&family::POLICY_RELOADS).sample(&[], count(Count::PolicyReloads));
     page.family(&family::POLICY_RELOAD_FAILURES)
         .sample(&[], count(Count::ReloadFailures(ReloadedPart::Policy)));
+    page.family(&family::WAKE_UPS).sample(&[], count(Count::WakeUps));
     let mut samples = page.family(&family::FILE_RELOAD_FAILURES);
     for file in [ReloadedPart::Tls, ReloadedPart::Jwks, ReloadedPart::ApiKeys, ReloadedPart::Trust] {
         samples.sample(&[file.as_str()], count(Count::ReloadFailures(file)));

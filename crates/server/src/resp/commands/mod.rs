@@ -37,7 +37,7 @@ pub(super) enum InTransaction {
     Waits,
     /// It is run at once.
     RunsAtOnce,
-    /// It is refused: what it changes or ends would take the replies of the others with it.
+    /// It is refused (`HELLO`, `AUTH`): it would change the session before the replies of the other commands are written.
     IsRefused,
 }
 

@@ -107,8 +107,10 @@ impl Reload {
         Ok(())
     }
 
-    /// Reads the files that have changed, and checks the clock and whether the policy limits what comes.
+    /// Reads the files that have changed, checks the clock and whether the policy limits what comes, and reports the
+    /// penalties that no request reports.
     fn reload_changed(&mut self) {
+        self.node.limiter().report_late_bursts();
         self.clock.check(&self.node);
         self.node.coverage().check(&self.node);
         if self.policy.as_mut().is_some_and(|policy| policy.watched.changed()) {

@@ -5,9 +5,10 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use serde_json::{Value, json};
-use tidegate_database::{Database, DatabaseOptions, NewVersion};
+use tidegate_database::{DatabaseKind, NewVersion};
 
-use crate::support::home::Home;
+use crate::control::on_database;
+use crate::control::place::Place;
 use crate::support::server::Server;
 
 /// A response.
@@ -78,12 +79,30 @@ pub(in crate::control) fn ask(
     ApiReply::parse(&reply)
 }
 
+/// The same with a server that may be killed meanwhile: `None` unless the whole answer has arrived.
+pub(in crate::control) fn try_ask(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Option<ApiReply> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.write_all(request(method, path, headers, body).as_bytes()).ok()?;
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).ok()?;
+    let reply =
+        Some(reply).filter(|reply| reply.contains("\r\n\r\n")).map(|reply| ApiReply::parse(&reply))?;
+    let length: usize = reply.header("content-length")?.parse().expect("a number");
+    (reply.body.len() == length).then_some(reply)
+}
+
 /// A server with a database.
 pub(in crate::control) struct Controlled {
     pub(in crate::control) server: Server,
     /// The token of the banner.
     pub(in crate::control) admin: String,
-    pub(in crate::control) home: Home,
+    pub(in crate::control) place: Place,
 }
 
 /// Two trees of tenants: `acme` with `shop`, and `other`.
@@ -94,22 +113,21 @@ const POLICY: &str = "version: 1\nlimits:\n- { name: per-user, key: [user], sust
 
 impl Controlled {
     /// Starts a server on a new database whose policy has tenants.
-    pub(in crate::control) fn start(more: &[&str]) -> Controlled {
-        let home = Home::new();
-        std::fs::create_dir_all(home.path("data")).expect("it can be made");
-        let url = format!("sqlite:{}", home.path("data/tidegate.db").display());
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("it runs");
-        runtime.block_on(async {
-            let database = Database::open(&url, DatabaseOptions::default()).await.expect("it opens");
+    pub(in crate::control) fn start(kind: DatabaseKind) -> Controlled {
+        Controlled::start_in(Place::new(kind), "")
+    }
+
+    /// The same on this database, with settings.
+    pub(in crate::control) fn start_in(place: Place, settings: &str) -> Controlled {
+        on_database(&place.url, async |database| {
             let first =
                 NewVersion { text: POLICY.to_owned(), warnings: "[]".to_owned(), ..NewVersion::default() };
             database.publish(first).await.expect("it is written");
-            database.close().await;
         });
-        let server = Server::start(&[&["--data", &home.arg("data")], more].concat());
+        let server = if settings.is_empty() { place.start(&[]) } else { place.start_with_settings(settings) };
         let line = server.printed("first admin token");
         let admin = line.split_whitespace().last().expect("there is one").to_owned();
-        Controlled { server, admin, home }
+        Controlled { server, admin, place }
     }
 
     pub(in crate::control) fn address(&self) -> SocketAddr {

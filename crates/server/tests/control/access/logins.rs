@@ -2,8 +2,17 @@
 
 use std::time::Duration;
 
+use tidegate_database::DatabaseKind;
+
 use super::client::{Controlled, ask};
+use crate::control::place::{Place, on_both};
 use crate::support::within;
+
+on_both!(
+    a_session_acts_for_pages_of_this_server_only,
+    a_login_needs_a_token_and_comes_from_no_other_site,
+    wrong_tokens_are_events_and_slow_their_address_down
+);
 
 /// Logs in with a token in a form, and returns the cookie.
 fn log_in(server: &Controlled, token: &str) -> String {
@@ -20,9 +29,8 @@ fn log_in(server: &Controlled, token: &str) -> String {
     pair.to_owned()
 }
 
-#[test]
-fn a_session_acts_for_pages_of_this_server_only() {
-    let server = Controlled::start(&[]);
+fn a_session_acts_for_pages_of_this_server_only(kind: DatabaseKind) {
+    let server = Controlled::start(kind);
     let cookie = log_in(&server, &server.admin);
     let with = |method: &str, path: &str, site: &str, body: &str| {
         let headers =
@@ -42,9 +50,8 @@ fn a_session_acts_for_pages_of_this_server_only() {
     assert_eq!(with("GET", "/api/v1/whoami", "same-origin", ""), 401);
 }
 
-#[test]
-fn a_login_needs_a_token_and_comes_from_no_other_site() {
-    let server = Controlled::start(&[]);
+fn a_login_needs_a_token_and_comes_from_no_other_site(kind: DatabaseKind) {
+    let server = Controlled::start(kind);
     let post = |media_type: &str, site: &str, body: &str| {
         let headers = [("Content-Type", media_type), ("Sec-Fetch-Site", site)];
         ask(server.address(), "POST", "/console/login", &headers, body)
@@ -60,14 +67,8 @@ fn a_login_needs_a_token_and_comes_from_no_other_site() {
     assert_eq!(ask(server.address(), "GET", "/console/other", &[], "").status, 404);
 }
 
-#[test]
-fn wrong_tokens_are_events_and_slow_their_address_down() {
-    let server = {
-        let home = crate::support::home::Home::new();
-        let settings = home.write("settings.yaml", "events: { file: events.jsonl }\n");
-        (Controlled::start(&["--config", &settings]), home)
-    };
-    let (server, settings_home) = (server.0, server.1);
+fn wrong_tokens_are_events_and_slow_their_address_down(kind: DatabaseKind) {
+    let server = Controlled::start_in(Place::new(kind), "events: { file: events.jsonl }\n");
     // Loopback is a trusted proxy, and names the addresses of clients.
     let from = |address: &str, token: &str| {
         let bearer = format!("Bearer {token}");
@@ -87,7 +88,7 @@ fn wrong_tokens_are_events_and_slow_their_address_down() {
     assert_eq!(from("203.0.113.8", "wrong").status, 401, "others are not held up");
     assert_eq!(from("203.0.113.7", &server.admin).status, 200, "nor is who was known before");
     within(Duration::from_secs(20), "the events are written", || {
-        let events = std::fs::read_to_string(settings_home.path("events.jsonl")).unwrap_or_default();
+        let events = std::fs::read_to_string(server.place.home.path("events.jsonl")).unwrap_or_default();
         let is_one = |line: &&str| {
             line.contains("\"event\":\"invalid_credentials\"")
                 && line.contains("\"kind\":\"admin_api\"")

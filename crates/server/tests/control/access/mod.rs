@@ -1,6 +1,7 @@
 //! Who may use the admin API: tokens, roles, tenants, sessions, and the listener.
 
 pub(super) mod client;
+mod hidden;
 mod listener;
 mod logins;
 mod oidc;

@@ -5,9 +5,12 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hmac;
 use serde_json::{Value, json};
 use tidegate::{Clock, MonotonicClock};
+use tidegate_database::DatabaseKind;
 
 use super::client::{Controlled, ask};
-use crate::support::home::Home;
+use crate::control::place::{Place, on_both};
+
+on_both!(a_signed_token_has_the_role_and_the_tenant_of_its_claims);
 
 /// A token that is signed with this secret, and ends in an hour.
 fn signed(secret: &str, more: &Value) -> String {
@@ -31,12 +34,10 @@ fn keys(secret: &str) -> String {
 const SETTINGS: &str = "auth:\n  oidc:\n    issuer: https://id.example\n    audience: tidegate\n    jwks: jwks.json\n    \
                         role: { values: { sre: operator, root: admin } }\n    tenant: { claim: tenant }\n";
 
-#[test]
-fn a_signed_token_has_the_role_and_the_tenant_of_its_claims() {
-    let home = Home::new();
-    home.write("jwks.json", &keys("first-secret-of-32-characters-ok"));
-    let settings = home.write("settings.yaml", SETTINGS);
-    let server = Controlled::start(&["--config", &settings]);
+fn a_signed_token_has_the_role_and_the_tenant_of_its_claims(kind: DatabaseKind) {
+    let place = Place::new(kind);
+    place.home.write("jwks.json", &keys("first-secret-of-32-characters-ok"));
+    let server = Controlled::start_in(place, SETTINGS);
     let first = |more: Value| signed("first-secret-of-32-characters-ok", &more);
     let ann = first(json!({ "groups": ["staff", "sre"], "tenant": "acme" }));
     let who = server.call(&ann, "GET", "/whoami", None).json();
@@ -54,7 +55,7 @@ fn a_signed_token_has_the_role_and_the_tenant_of_its_claims() {
         ask(server.address(), "POST", "/console/login", &[("Content-Type", "application/json")], &body);
     assert_eq!((login.status, login.header("set-cookie")), (422, None), "it cannot be exchanged");
 
-    home.replace("jwks.json", &keys("other-secret-of-32-characters-ok"));
+    server.place.home.replace("jwks.json", &keys("other-secret-of-32-characters-ok"));
     server.server.logged(&["reloaded", "oidc"]);
     assert_eq!(server.call(&root, "GET", "/whoami", None).status, 401);
     let root = signed("other-secret-of-32-characters-ok", &json!({ "groups": "root", "tenant": "*" }));

@@ -3,11 +3,24 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tidegate_database::DatabaseKind;
 
-use super::client::Controlled;
+use super::client::{Controlled, ask};
+use crate::control::place::{Place, on_both};
 use crate::support::home::Home;
 use crate::support::server::{Server, run, tidegate};
 use crate::support::within;
+
+on_both!(
+    a_token_is_shown_once_used_and_revoked,
+    a_token_is_never_kept_to_be_told_again,
+    the_last_admin_stays,
+    an_admin_of_a_tenant_stays_within_its_subtree,
+    mistakes_are_named,
+    the_command_makes_a_token_while_the_server_runs,
+    of_ten_nodes_that_start_at_once_one_prints_the_first_token,
+    a_token_that_one_node_revokes_is_refused_by_another
+);
 
 fn ids(reply: &Value) -> Vec<&str> {
     reply["items"]
@@ -18,9 +31,8 @@ fn ids(reply: &Value) -> Vec<&str> {
         .collect()
 }
 
-#[test]
-fn a_token_is_shown_once_used_and_revoked() {
-    let server = Controlled::start(&[]);
+fn a_token_is_shown_once_used_and_revoked(kind: DatabaseKind) {
+    let server = Controlled::start(kind);
     let wanted =
         json!({ "role": "editor", "tenant": "acme", "expires": "2100-01-01T00:00:00Z", "description": "ci" });
     let created = server.call(&server.admin, "POST", "/tokens", Some(wanted));
@@ -52,9 +64,36 @@ fn a_token_is_shown_once_used_and_revoked() {
     assert_eq!(server.call(&server.admin, "DELETE", &format!("/tokens/{id}"), None).status, 404);
 }
 
-#[test]
-fn the_last_admin_stays() {
-    let server = Controlled::start(&[]);
+fn a_token_is_never_kept_to_be_told_again(kind: DatabaseKind) {
+    let server = Controlled::start(kind);
+    let bearer = format!("Bearer {}", server.admin);
+    let create = || {
+        let headers = [
+            ("Authorization", bearer.as_str()),
+            ("Content-Type", "application/json"),
+            ("Idempotency-Key", "made-once"),
+        ];
+        let reply = ask(server.address(), "POST", "/api/v1/tokens", &headers, "{\"role\":\"viewer\"}");
+        reply.expect(201).json()["token"].as_str().expect("a token").to_owned()
+    };
+    let tokens = [create(), create()];
+    assert_ne!(tokens[0], tokens[1], "the key does not bring the first one back");
+    assert_eq!(server.place.texts("SELECT CAST(count(*) AS TEXT) FROM idempotent_answers"), ["0"]);
+    let Controlled { server, place, .. } = server;
+    server.signal(rustix::process::Signal::TERM);
+    server.ended();
+    for file in std::fs::read_dir(place.home.path("data")).expect("it is there") {
+        let path = file.expect("it can be read").path();
+        let bytes = std::fs::read(&path).expect("it can be read");
+        for token in &tokens {
+            let has = bytes.windows(token.len()).any(|part| part == token.as_bytes());
+            assert!(!has, "a token is in {}", path.display());
+        }
+    }
+}
+
+fn the_last_admin_stays(kind: DatabaseKind) {
+    let server = Controlled::start(kind);
     let mine = server.call(&server.admin, "GET", "/tokens", None).json();
     let mine = format!("/tokens/{}", ids(&mine)[0]);
     server.token("admin", Some("acme"));
@@ -64,9 +103,8 @@ fn the_last_admin_stays() {
     assert_eq!(server.call(&second, "DELETE", &mine, None).status, 200);
 }
 
-#[test]
-fn an_admin_of_a_tenant_stays_within_its_subtree() {
-    let server = Controlled::start(&[]);
+fn an_admin_of_a_tenant_stays_within_its_subtree(kind: DatabaseKind) {
+    let server = Controlled::start(kind);
     let (own, token) = server.token("admin", Some("acme"));
     let (inside, _) = server.token("viewer", Some("shop"));
     let (outside, _) = server.token("viewer", Some("other"));
@@ -83,9 +121,8 @@ fn an_admin_of_a_tenant_stays_within_its_subtree() {
     assert_eq!(server.call(&token, "DELETE", &format!("/tokens/{inside}"), None).status, 200);
 }
 
-#[test]
-fn mistakes_are_named() {
-    let server = Controlled::start(&[]);
+fn mistakes_are_named(kind: DatabaseKind) {
+    let server = Controlled::start(kind);
     for (wanted, status, pointer) in [
         (json!({ "role": "root" }), 422, "/role"),
         (json!({ "role": "viewer", "expires": "2001-01-01T00:00:00Z" }), 422, "/expires"),
@@ -107,21 +144,18 @@ fn without_a_database_there_is_one_token_for_each_start() {
     let server = Server::start(&[]);
     let token = server.printed("admin token").split_whitespace().last().unwrap().to_owned();
     let bearer = format!("Bearer {token}");
-    let ask = |path: &str| {
-        super::client::ask(server.socket("admin"), "GET", path, &[("Authorization", bearer.as_str())], "")
-    };
+    let ask =
+        |path: &str| ask(server.socket("admin"), "GET", path, &[("Authorization", bearer.as_str())], "");
     assert_eq!(ask("/api/v1/whoami").json()["role"], "admin");
     let refused = ask("/api/v1/tokens");
     assert_eq!(refused.status, 409);
     assert!(refused.body.contains("--data DIR"), "{}", refused.body);
 }
 
-#[test]
-fn the_command_makes_a_token_while_the_server_runs() {
-    let server = Controlled::start(&[]);
-    let data = server.home.arg("data");
+fn the_command_makes_a_token_while_the_server_runs(kind: DatabaseKind) {
+    let server = Controlled::start(kind);
     let args = ["token", "create", "--role", "operator", "--tenant", "acme", "--expires", "30d"];
-    let made = run(tidegate(&[&args[..], &["--description", "by hand", "--data", &data]].concat()));
+    let made = server.place.run(&[&args[..], &["--description", "by hand"]].concat());
     assert_eq!(made.code, Some(0), "{}", made.err);
     let token = made.out.strip_suffix('\n').expect("a line");
     assert!(token.starts_with("tga_") && token.len() == 47, "the token alone: {token}");
@@ -154,12 +188,10 @@ fn the_command_says_what_is_missing() {
     assert!(!server.banner.contains("tga_"), "{}", server.banner);
 }
 
-#[test]
-fn of_ten_nodes_that_start_at_once_one_prints_the_first_token() {
-    let home = Home::new();
-    let data = home.arg("data");
+fn of_ten_nodes_that_start_at_once_one_prints_the_first_token(kind: DatabaseKind) {
+    let place = Place::new(kind);
     let printed: Vec<String> = std::thread::scope(|scope| {
-        let start = || scope.spawn(|| Server::start(&["--data", &data]).all_printed());
+        let start = || scope.spawn(|| place.start(&[]).all_printed());
         let starting: Vec<_> = (0..10).map(|_| start()).collect();
         starting.into_iter().map(|node| node.join().expect("it starts")).collect()
     });
@@ -170,15 +202,14 @@ fn of_ten_nodes_that_start_at_once_one_prints_the_first_token() {
     );
 }
 
-#[test]
-fn a_token_that_one_node_revokes_is_refused_by_another() {
-    let server = Controlled::start(&[]);
-    let other = Server::start(&["--data", &server.home.arg("data")]);
+fn a_token_that_one_node_revokes_is_refused_by_another(kind: DatabaseKind) {
+    let server = Controlled::start(kind);
+    let other = server.place.start(&[]);
     let (id, token) = server.token("viewer", None);
     let bearer = format!("Bearer {token}");
     let there = || {
         let headers = [("Authorization", bearer.as_str())];
-        super::client::ask(other.socket("admin"), "GET", "/api/v1/whoami", &headers, "").status
+        ask(other.socket("admin"), "GET", "/api/v1/whoami", &headers, "").status
     };
     assert_eq!(there(), 200);
     assert_eq!(server.call(&server.admin, "DELETE", &format!("/tokens/{id}"), None).status, 200);

@@ -1,6 +1,7 @@
 //! The handlers of the routes, by subject.
 
 pub(super) mod collections;
+pub(super) mod glance;
 pub(super) mod nodes;
 pub(super) mod policy;
 pub(super) mod records;

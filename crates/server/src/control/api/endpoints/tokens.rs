@@ -5,14 +5,18 @@ use std::borrow::Cow;
 use http::Method;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use tidegate_database::{Database, PageRequest, StoredToken, TokenRevocation, UnixMillis};
 use utoipa::ToSchema;
 
-use crate::control::access::{AccessRole, CreateTokenError, TokenRequest, create_token, token_entry};
+use crate::control::access::{
+    AccessRole, CreateTokenError, CreatedToken, TokenRequest, create_token, create_token_once, token_entry,
+};
 use crate::control::api::query::{PAGE, QueryField, REASON};
 use crate::control::api::route::{Answering, ApiRoute, RouteAccess, TenantRule};
 use crate::control::api::shape::{AnswerShape, BodyShape, JsonShape};
 use crate::control::api::{ApiAnswer, ApiCall, ApiError, PREFIX, rfc3339};
+use crate::control::changing::IdempotencyKey;
 use crate::control::startup::unix_millis;
 use crate::observe::EventName;
 
@@ -159,7 +163,7 @@ fn list(call: ApiCall) -> Answering {
             cursor: call.query.get("cursor").map(str::to_owned),
         };
         let page = database(&call)?.tokens_that(&page, is_wanted).await?;
-        let items = page.items.iter().map(|token| serde_json::json!(TokenEntry::of(token))).collect();
+        let items = page.items.iter().map(|token| json!(TokenEntry::of(token))).collect();
         Ok(ApiAnswer::list(items, page.next))
     })
 }
@@ -173,7 +177,7 @@ fn create(call: ApiCall) -> Answering {
         let wrong = |pointer: &str, detail: &str| ApiError::Unprocessable {
             detail: detail.to_owned(),
             pointer: pointer.to_owned(),
-            more: serde_json::Value::Null,
+            more: Value::Null,
         };
         let role: AccessRole = wanted.role.parse().map_err(|error| wrong("/role", &format!("{error}")))?;
         let expires = wanted.expires.as_deref().map(str::parse::<Timestamp>).transpose();
@@ -200,11 +204,8 @@ fn create(call: ApiCall) -> Answering {
             reason: call.reason()?,
             now,
         };
-        let created = create_token(database, request).await.map_err(|error| match error {
-            CreateTokenError::Database(error) => error.into(),
-            CreateTokenError::NoRandomNumbers(error) => ApiError::Unavailable(error.to_string()),
-        })?;
-        let location = format!("{PREFIX}/tokens/{}", created.id);
+        let created = created(&call, database, request).await?;
+        let location = location_of(&created.id);
         let shown = ShownToken {
             id: created.id,
             token: created.secret,
@@ -214,6 +215,45 @@ fn create(call: ApiCall) -> Answering {
         };
         Ok(ApiAnswer::json(&shown).created(&location))
     })
+}
+
+/// Makes the token, once for an idempotency key. The token itself is not remembered, so it cannot be shown again.
+async fn created(
+    call: &ApiCall,
+    database: &Database,
+    request: TokenRequest,
+) -> Result<CreatedToken, ApiError> {
+    let failed = |error| match error {
+        CreateTokenError::Database(error) => ApiError::from(error),
+        CreateTokenError::NoRandomNumbers(error) => ApiError::Unavailable(error.to_string()),
+    };
+    let Some(key) = IdempotencyKey::of(call)? else {
+        return create_token(database, request).await.map_err(failed);
+    };
+    if let Some(earlier) = key.remembered(database, call).await? {
+        return Err(shown_before(&earlier));
+    }
+    let answer = |id: &str| {
+        let body = json!({ "id": id });
+        key.answer(Some(location_of(id)), move |_| body)
+    };
+    match create_token_once(database, request, answer).await.map_err(failed)? {
+        Some(created) => Ok(created),
+        None => Err(shown_before(&key.remembered(database, call).await?.unwrap_or_default())),
+    }
+}
+
+/// The refusal to show a token again.
+fn shown_before(earlier: &Value) -> ApiError {
+    let id = earlier["body"]["id"].as_str().unwrap_or_default();
+    ApiError::Conflict(format!(
+        "this request was made before and has created the token `{id}`, which is shown only once: if it is lost, revoke \
+         it, and create another one with another Idempotency-Key"
+    ))
+}
+
+fn location_of(id: &str) -> String {
+    format!("{PREFIX}/tokens/{id}")
 }
 
 /// `DELETE /tokens/{id}`

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tidegate::engine::{Limiter, RuleSet};
 use tidegate::{Clock, ManualClock, MemoryOptions, Nanos};
+use tidegate_document::DocumentNode;
 use tidegate_policy::Policy;
 use utoipa::ToSchema;
 
@@ -129,6 +130,7 @@ pub(in crate::control::api) fn explain(call: ApiCall) -> Answering {
         let hides =
             call.principal().role < AccessRole::Editor && tried.as_ref().is_none_or(|tried| !tried.is_sent);
         let is_restricted = call.principal().tenant.is_some();
+        let is_live = tried.is_none();
         let (explanation, hidden) = match tried {
             Some(policy) => {
                 let _turn = call.control().trial_turn().await;
@@ -147,8 +149,9 @@ pub(in crate::control::api) fn explain(call: ApiCall) -> Answering {
         if hides {
             hide(&mut json, &hidden);
         }
-        if is_restricted && let Some(limits) = json["limits"].as_array_mut() {
-            limits.retain(|limit| limit["applies"] == true);
+        if is_restricted && is_live {
+            let (_, root) = call.control().document().await.ok_or(ApiError::Internal)?;
+            restrict(&mut json, &Sight::of(call.principal(), &root), &root);
         }
         Ok(ApiAnswer::json(&json))
     })
@@ -209,6 +212,38 @@ fn hide(json: &mut Value, hidden: &HashMap<String, String>) {
     if json["gate"].is_object() {
         let conditions = json["gate"]["match"].take();
         json["gate"]["match"] = shown(conditions, hidden);
+    }
+}
+
+/// Leaves of an explanation what a restricted caller may see: the limits that apply, and the conditions of entries that
+/// are about its subtree alone. Those of others may name other tenants and their users.
+fn restrict(json: &mut Value, sight: &Sight, root: &DocumentNode) {
+    let is_seen = |collection: Collection, is_it: &dyn Fn(&DocumentNode) -> bool| {
+        let entries = root.get(collection.as_str()).map(DocumentNode::items).unwrap_or_default();
+        let mut found = entries.iter().filter(|entry| is_it(entry)).peekable();
+        found.peek().is_some() && found.all(|entry| sight.sees(collection, entry))
+    };
+    if let Some(limits) = json["limits"].as_array_mut() {
+        limits.retain(|limit| limit["applies"] == true);
+        for limit in limits {
+            let name = limit["name"].as_str().unwrap_or_default().to_owned();
+            let has_name = |entry: &DocumentNode| {
+                entry.get("name").and_then(DocumentNode::scalar) == Some(name.as_str())
+            };
+            if !is_seen(Collection::Limits, &has_name) {
+                limit["match"] = Value::Null;
+                limit["unless"] = Value::Null;
+            }
+        }
+    }
+    if let Some(gate) = json["gate"].as_object_mut() {
+        let list = if gate["list"] == "allow" { Collection::Allow } else { Collection::Block };
+        let line = gate["line"].as_u64();
+        // Several entries may be on one line.
+        if !is_seen(list, &|entry| Some(u64::from(entry.at.line)) == line) {
+            gate.insert("match".to_owned(), Value::Null);
+            gate.insert("reason".to_owned(), Value::Null);
+        }
     }
 }
 

@@ -148,7 +148,13 @@ pub(in crate::control::api) fn get(call: ApiCall) -> Answering {
             Some(text) => Some(visible(&call, text).await?),
             None => None,
         };
-        let warnings = serde_json::from_str(&head.warnings).unwrap_or_default();
+        let mut warnings: Value = serde_json::from_str(&head.warnings).unwrap_or_default();
+        if call.principal().role < AccessRole::Editor {
+            // It quotes the document, where values stand that may be secrets.
+            for warning in warnings.as_array_mut().into_iter().flatten() {
+                warning["saw"] = Value::Null;
+            }
+        }
         Ok(ApiAnswer::json(&VersionWithText { head: VersionAnswer::new(&head), warnings, text }))
     })
 }

@@ -9,11 +9,12 @@ use std::sync::LazyLock;
 use http::Method;
 
 use super::ApiCall;
-use super::endpoints::{nodes, records, system, tokens};
+use super::endpoints::{glance, nodes, records, system, tokens};
 use super::query::{PAGE, QueryField};
 use super::route::{Answering, ApiRoute, RouteAccess, TenantRule};
 use super::shape::{AnswerShape, BodyShape, JsonShape};
 use crate::control::access::AccessRole;
+use crate::control::glance::overview::{History, Overview};
 
 /// All routes, in the order of the reference page. Where two could match a path, the first does.
 pub(crate) fn routes() -> &'static [ApiRoute] {
@@ -69,10 +70,24 @@ fn with(query: &'static [&'static [QueryField]], route: ApiRoute) -> ApiRoute {
 
 fn fleet() -> Vec<ApiRoute> {
     let listed = AnswerShape::List(JsonShape::of::<nodes::ListedNode>());
-    vec![with(
-        &[PAGE],
-        get("/nodes", READS_WHOLE, "The nodes that share the database, by name.", listed, nodes::list),
-    )]
+    let overview = JsonShape::of::<Overview>();
+    let keys = AnswerShape::Json(JsonShape::of::<glance::HotKeyLists>());
+    let now = "The figures of the last second, over all nodes that share the database.";
+    let hour = "The last hour in steps of half a minute, over all nodes that share the database.";
+    let busy = "The keys of this node that took the most tokens, and those that were denied the most.";
+    let followed =
+        "The overview each second, as server-sent events with the name `overview`, for some minutes.";
+    let history = AnswerShape::Json(JsonShape::of::<History>());
+    vec![
+        with(
+            &[PAGE],
+            get("/nodes", READS_WHOLE, "The nodes that share the database, by name.", listed, nodes::list),
+        ),
+        get("/overview", READS_SUBTREE, now, AnswerShape::Json(overview), glance::now),
+        get("/history", READS_SUBTREE, hour, history, glance::last_hour),
+        with(&[glance::KEYS], get("/hot-keys", READS_SUBTREE, busy, keys, glance::hot_keys)),
+        get("/stream", READS_SUBTREE, followed, AnswerShape::Events(overview), glance::stream),
+    ]
 }
 
 fn system() -> Vec<ApiRoute> {

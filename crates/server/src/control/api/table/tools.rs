@@ -21,7 +21,7 @@ pub(super) fn trying_out() -> Vec<ApiRoute> {
     let subtree = RouteAccess::Role(AccessRole::Viewer, TenantRule::Subtree);
     vec![
         post(
-            BodyShape::Policy,
+            BodyShape::PolicyDraft,
             get("/validate", VIEWER, "Checks a policy, and lists every problem.", checked, tools::validate),
         ),
         post(
@@ -30,7 +30,7 @@ pub(super) fn trying_out() -> Vec<ApiRoute> {
                 "/simulate",
                 subtree,
                 "Replays a trace against a policy in virtual time.",
-                object,
+                AnswerShape::JsonOrLines(JsonShape::Object),
                 trials::simulate,
             ),
         ),

@@ -8,11 +8,11 @@ use super::static_table::STATIC;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadBlock {
     Invalid,
-    /// It adds far more bytes to the table than it has itself: two bytes can add a long name again.
+    /// The block would add far more bytes to the table than it has itself: two bytes can copy a long name.
     AddsTooMuch,
 }
 
-/// For each byte of a block, so many bytes may be added to the table, and twice the table in any case. Real clients
+/// How many bytes each byte of a block may add to the table. Twice the size of the table is always allowed. Real clients
 /// add short names, and values at most twice as long as their encoding.
 const ADDED_PER_BYTE_MAX: usize = 16;
 /// What a connection keeps of its buffers between blocks.

@@ -78,7 +78,7 @@ impl Http2Session {
         }
     }
 
-    /// An update for which a response waits is part of its call.
+    /// A WINDOW_UPDATE counts as a frame without a call only if no response waits for it.
     fn count_window_update(&mut self) -> Handled {
         if self.streams.queued > 0 { Ok(()) } else { self.count_idle_frame() }
     }

@@ -203,7 +203,7 @@ fn repeat(open: &mut AuditEvent, incident: &Incident<'_, '_>) {
         open.policy_version = None;
     }
     if open.trace_id.is_none() {
-        open.trace_id = describe::trace_id();
+        open.trace_id = describe::trace_of(incident);
     }
     let Some(facts) = incident.facts else { return };
     let request = facts.request;

@@ -1,0 +1,94 @@
+//! The figures of now and of the last hour, on this node and on the whole fleet.
+//!
+//! Each second the node's counters are read (`reading`), and the difference to the reading before are the figures of that
+//! second (`figures`). They are also added up in steps of half a minute, for an hour (`last_hour`). With a database each node
+//! writes its figures there, and whoever asks gets the sum over all nodes (`fleet`); without one, those of this node.
+//! `overview` is what the API shows. No decision waits for any of it.
+
+mod figures;
+mod fleet;
+mod last_hour;
+pub(crate) mod overview;
+mod reading;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tidegate::Clock;
+use tokio::sync::Semaphore;
+
+use figures::NodeFigures;
+use fleet::FleetCache;
+use last_hour::LastHour;
+use reading::Reading;
+
+use crate::bounds::OVERVIEW_STREAMS_MAX;
+use crate::node::Node;
+
+/// How often the counters are read.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Reading the counters of very many limits takes long. The pause after it is at least so many times as long, so that
+/// watching never takes more than a small part of a processor.
+const PAUSE_FACTOR: u32 = 50;
+
+/// The figures of this node.
+#[derive(Debug)]
+pub(crate) struct Glance {
+    latest: ArcSwap<NodeFigures>,
+    last_hour: Mutex<LastHour>,
+    fleet: FleetCache,
+    /// Permits for streams.
+    pub(crate) streams: Arc<Semaphore>,
+}
+
+impl Default for Glance {
+    fn default() -> Glance {
+        Glance {
+            latest: ArcSwap::default(),
+            last_hour: Mutex::default(),
+            fleet: FleetCache::default(),
+            streams: Arc::new(Semaphore::new(OVERVIEW_STREAMS_MAX)),
+        }
+    }
+}
+
+impl Glance {
+    /// The figures of the last second.
+    pub(crate) fn latest(&self) -> Arc<NodeFigures> {
+        self.latest.load_full()
+    }
+
+    fn last_hour(&self) -> MutexGuard<'_, LastHour> {
+        self.last_hour.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Reads the counters of a node once a second, until the runtime ends.
+pub(super) async fn watch(node: Arc<Node>) {
+    let mut before = read(&node).await;
+    loop {
+        tokio::time::sleep(INTERVAL).await;
+        let began = node.clock().now();
+        let reading = read(&node).await;
+        let took = Duration::from(node.clock().now().saturating_sub(began));
+        if let (Some(glance), Some(reading), Some(before)) =
+            (node.control().map(|control| control.glance()), &reading, &before)
+        {
+            let figures = reading.since(before);
+            let step = glance.last_hour().add(node.clock().wall(), &figures);
+            glance.latest.store(Arc::new(NodeFigures::of(&node, figures)));
+            if let Some(finished) = step {
+                fleet::keep(&node, &finished).await;
+            }
+        }
+        before = reading.or(before);
+        tokio::time::sleep((took * PAUSE_FACTOR).saturating_sub(INTERVAL)).await;
+    }
+}
+
+/// The counters now. They are read on a thread for long work, because there may be very many.
+async fn read(node: &Arc<Node>) -> Option<Reading> {
+    let reading = Arc::clone(node);
+    tokio::task::spawn_blocking(move || Reading::of(&reading)).await.ok()
+}

@@ -1,0 +1,285 @@
+//! What the API shows of the figures: of now, and of the last hour.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tidegate::Nanos;
+use tidegate_database::{DatabaseError, UnixMillis};
+use tidegate_policy::{TENANT_PREFIX, Tenants};
+use utoipa::ToSchema;
+
+use super::figures::{Figures, LimitFigures};
+use super::fleet::{self, FleetNode};
+use super::last_hour::{HistoryStep, STEP_SECS};
+use crate::control::ControlPlane;
+use crate::control::access::Principal;
+use crate::control::api::rfc3339;
+use crate::control::startup::unix_millis;
+use crate::node::Node;
+
+/// The figures of the last second, over all nodes. For a token that is restricted to a tenant, only the limits of tenants in
+/// its subtree.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(crate) struct Overview {
+    #[schema(format = DateTime)]
+    time: String,
+    /// Decisions of all kinds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decisions_per_second: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allowed_per_second: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    denied_per_second: Option<f64>,
+    /// Denials by reason.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    denied_by_reason: BTreeMap<String, f64>,
+    /// The limits that decided the most, denials first.
+    limits: Vec<OverviewLimit>,
+    /// How long decisions took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decision_time_us: Option<DecisionTimes>,
+    /// Does any node admit everything?
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kill_switch: Option<bool>,
+    /// By how many tokens all nodes together may exceed a limit, once for each key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overshoot_bound_tokens: Option<u64>,
+    /// The nodes, by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    nodes: Vec<OverviewNode>,
+}
+
+/// What a limit decided.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(crate) struct OverviewLimit {
+    name: String,
+    allowed_per_second: f64,
+    denied_per_second: f64,
+}
+
+/// How long decisions took, in microseconds: upper bounds.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub(crate) struct DecisionTimes {
+    p50: f64,
+    p99: f64,
+}
+
+/// How a node is.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(crate) struct OverviewNode {
+    id: String,
+    /// The version of the policy that it runs.
+    version: Option<u64>,
+    /// Since when.
+    #[schema(format = DateTime)]
+    since: String,
+    /// `ready`, `degraded` or `unready`.
+    status: String,
+    /// Its problems, as `/readyz` names them, each with a sentence.
+    problems: BTreeMap<String, String>,
+    /// Where limits are counted: `local`, `strict` or `hybrid`.
+    mode: String,
+    /// Does the shared store answer?
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store_up: Option<bool>,
+    decisions_per_second: f64,
+    denied_per_second: f64,
+}
+
+/// The last hour, over all nodes.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(crate) struct History {
+    /// The length of a step.
+    step_seconds: u64,
+    /// The steps, oldest first. One in which no node ran is absent.
+    steps: Vec<HistoryPoint>,
+}
+
+/// What was decided in one step of the last hour.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(crate) struct HistoryPoint {
+    /// When it began.
+    #[schema(format = DateTime)]
+    time: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allowed: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    denied: Option<u64>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    denied_by_reason: BTreeMap<String, u64>,
+    /// The limits that decided the most.
+    limits: BTreeMap<String, HistoryLimit>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decision_time_us: Option<DecisionTimes>,
+}
+
+/// What a limit decided in one step.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub(crate) struct HistoryLimit {
+    allowed: u64,
+    denied: u64,
+}
+
+/// The figures of now, as a caller may see them.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn overview(
+    node: &Node,
+    control: &ControlPlane,
+    caller: &Principal,
+    now: Nanos,
+) -> Result<Overview, DatabaseError> {
+    let nodes = fleet::nodes(node, control).await?;
+    Ok(shown_now(&nodes, caller, node.limiter().rules().tenants(), now))
+}
+
+fn shown_now(nodes: &[FleetNode], caller: &Principal, tenants: &Tenants, now: Nanos) -> Overview {
+    let mut rates = Rates::default();
+    nodes.iter().for_each(|node| rates.add(&node.figures.figures));
+    let mut limits: Vec<OverviewLimit> = rates.limits.into_iter().map(OverviewLimit::from).collect();
+    limits.retain(|limit| shows(caller, tenants, &limit.name));
+    limits.sort_by(|one, other| {
+        let rank = |limit: &OverviewLimit| (limit.denied_per_second, limit.allowed_per_second);
+        rank(other).partial_cmp(&rank(one)).unwrap_or(std::cmp::Ordering::Equal)
+    });
+    let time = rfc3339(unix_millis(now));
+    if caller.tenant.is_some() {
+        return Overview { time, limits, ..Overview::empty() };
+    }
+    let denied: f64 = rates.denied.values().sum();
+    Overview {
+        time,
+        decisions_per_second: Some(rates.allowed + denied),
+        allowed_per_second: Some(rates.allowed),
+        denied_per_second: Some(denied),
+        denied_by_reason: rates.denied,
+        limits,
+        decision_time_us: DecisionTimes::of(&rates.sum),
+        kill_switch: Some(nodes.iter().any(|node| node.figures.kill_switch)),
+        overshoot_bound_tokens: nodes.iter().map(|node| node.figures.overshoot_bound).max(),
+        nodes: nodes.iter().map(OverviewNode::from).collect(),
+    }
+}
+
+/// The last hour, as a caller may see it.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn history(
+    node: &Node,
+    control: &ControlPlane,
+    caller: &Principal,
+) -> Result<History, DatabaseError> {
+    let steps = fleet::last_hour(node, control).await?;
+    let rules = node.limiter().rules();
+    let shown = |step: &HistoryStep| shown_step(step, caller, rules.tenants());
+    Ok(History { step_seconds: STEP_SECS, steps: steps.iter().map(shown).collect() })
+}
+
+fn shown_step(step: &HistoryStep, caller: &Principal, tenants: &Tenants) -> HistoryPoint {
+    let HistoryStep { number, figures } = step;
+    let seen = figures.limits.iter().filter(|(name, _)| shows(caller, tenants, name));
+    let limits = seen.map(|(name, LimitFigures { allowed, denied })| {
+        (name.clone(), HistoryLimit { allowed: *allowed, denied: *denied })
+    });
+    let is_whole = caller.tenant.is_none();
+    let begun = i64::try_from(number * STEP_SECS * 1_000).unwrap_or(i64::MAX);
+    HistoryPoint {
+        time: rfc3339(UnixMillis::new(begun)),
+        allowed: is_whole.then_some(figures.allowed),
+        denied: is_whole.then(|| figures.denials()),
+        denied_by_reason: if is_whole { figures.denied.clone() } else { BTreeMap::new() },
+        limits: limits.collect(),
+        decision_time_us: DecisionTimes::of(figures).filter(|_| is_whole),
+    }
+}
+
+/// May a caller see the figures of a limit? A restricted one sees the limits of the tenants in its subtree.
+fn shows(caller: &Principal, tenants: &Tenants, limit: &str) -> bool {
+    caller.tenant.is_none()
+        || limit.strip_prefix(TENANT_PREFIX).is_some_and(|tenant| caller.sees(tenants, Some(tenant)))
+}
+
+/// Figures for each second, summed over nodes whose last seconds were not equally long.
+#[derive(Debug, Default)]
+struct Rates {
+    allowed: f64,
+    denied: BTreeMap<String, f64>,
+    limits: BTreeMap<String, (f64, f64)>,
+    sum: Figures,
+}
+
+impl Rates {
+    fn add(&mut self, figures: &Figures) {
+        let rate = |count: u64| per_second(count, figures.millis);
+        self.allowed += rate(figures.allowed);
+        for (reason, count) in &figures.denied {
+            *self.denied.entry(reason.clone()).or_default() += rate(*count);
+        }
+        for (name, counted) in &figures.limits {
+            let sum = self.limits.entry(name.clone()).or_default();
+            *sum = (sum.0 + rate(counted.allowed), sum.1 + rate(counted.denied));
+        }
+        self.sum.add(figures);
+    }
+}
+
+/// A count as a rate, to a tenth.
+fn per_second(count: u64, millis: u64) -> f64 {
+    if millis == 0 { 0.0 } else { (count as f64 * 10_000.0 / millis as f64).round() / 10.0 }
+}
+
+impl DecisionTimes {
+    fn of(figures: &Figures) -> Option<DecisionTimes> {
+        let micros = |nanos: u64| nanos as f64 / 1_000.0;
+        let (p50, p99) = (figures.quantile(500)?, figures.quantile(990)?);
+        Some(DecisionTimes { p50: micros(p50), p99: micros(p99) })
+    }
+}
+
+impl From<(String, (f64, f64))> for OverviewLimit {
+    fn from((name, (allowed_per_second, denied_per_second)): (String, (f64, f64))) -> OverviewLimit {
+        OverviewLimit { name, allowed_per_second, denied_per_second }
+    }
+}
+
+impl From<&FleetNode> for OverviewNode {
+    fn from(node: &FleetNode) -> OverviewNode {
+        let FleetNode { report, figures: told } = node;
+        let (allowed, denied) = (told.figures.allowed, told.figures.denials());
+        let mut problems = told.problems.clone();
+        if let Some(error) = &report.error {
+            problems.insert("policy".to_owned(), error.clone());
+        }
+        OverviewNode {
+            id: report.id.clone(),
+            version: report.version,
+            since: rfc3339(report.since),
+            status: told.status.clone(),
+            problems,
+            mode: told.mode.clone(),
+            store_up: told.store_up,
+            decisions_per_second: per_second(allowed + denied, told.figures.millis),
+            denied_per_second: per_second(denied, told.figures.millis),
+        }
+    }
+}
+
+impl Overview {
+    /// Without anything about the whole system.
+    fn empty() -> Overview {
+        Overview {
+            time: String::new(),
+            decisions_per_second: None,
+            allowed_per_second: None,
+            denied_per_second: None,
+            denied_by_reason: BTreeMap::new(),
+            limits: Vec::new(),
+            decision_time_us: None,
+            kill_switch: None,
+            overshoot_bound_tokens: None,
+            nodes: Vec::new(),
+        }
+    }
+}

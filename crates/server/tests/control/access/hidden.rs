@@ -1,0 +1,246 @@
+//! What answers do not show: values that may be secrets to those who may not edit, and anything of other tenants to tokens
+//! that are restricted to one. Every GET of the OpenAPI document is asked, so that a new route is checked too.
+
+use std::collections::BTreeSet;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tidegate_database::DatabaseKind;
+
+use super::client::{ApiReply, ask};
+use crate::control::place::{Place, on_both};
+use crate::http::client::Client;
+use crate::support::server::Server;
+
+on_both!(secrets_and_other_tenants_are_in_no_answer);
+
+/// All values of headers, queries and claims begin with `zqsecret`, and everything of tenants that are not below `acme`
+/// has `zqother` in it or is this address.
+const POLICY: &str = r#"
+version: 1
+limits:
+- { name: per-user, key: [user], missing: skip, sustained: { rate: 1, window: hour }, burst: { capacity: 2 } }
+- { match: { "header:x-plan": zqsecret-plan-1 }, name: keyless, sustained: { rate: 1000 } }
+- { name: by-key, key: ["header:x-api-key"], missing: skip, sustained: { rate: 1, window: hour } }
+- name: of-shop
+  key: [user]
+  missing: skip
+  match: { tenant: shop, "header:x-plan": [zqsecret-plan-2, zqsecret-plan-3] }
+  unless: { "query:token": [zqsecret-token-1, 'zqsecret-token-2'] } # not these
+  sustained: { rate: 1, window: hour }
+- { name: of-both, key: [tenant], match: { tenant: [shop, zqother] }, sustained: { rate: 1000 } }
+- { name: of-users, key: [tenant], missing: skip, match: { user: [vip, zqother-user] }, sustained: { rate: 1000 } }
+- { name: zqother-limit, key: [user], missing: skip, match: { tenant: zqother }, sustained: { rate: 1, window: hour } }
+routes:
+- { id: keyed, path: /keyed, cost: 1, unless: { "header:x-free": zqsecret-free-1 } }
+upstreams: [{ name: billing }]
+allow:
+- { id: mine, "header:x-api-key": zqsecret-key-1, tenant: shop }
+- { id: theirs, "jwt:sub": [zqsecret-sub-1, zqsecret-sub-2], tenant: zqother, user: zqother-user }
+- { id: shared, tenant: [shop, zqother], user: [vip, zqother-user] }
+- { id: everywhere, user: [admin, zqother-admin], ip: [192.0.2.0/24, 203.0.113.66] }
+- { "header:x-api-key": zqsecret-key-2, until: 2020-01-01T00:00:00Z }
+block:
+- { id: them, tenant: zqother, user: zqother-bad }
+- { id: key, "query:key": zqsecret-key-3 }
+bursts: [{ name: storm, key: ["header:x-api-key"], window: 1s, threshold: 2 }]
+tenants:
+- { id: group }
+- { id: acme, parent: group, rate_limit: { sustained: { rate: 900 } } }
+- { id: shop, parent: acme, rate_limit: { sustained: { rate: 300 } } }
+- { id: zqother, parent: group, rate_limit: { sustained: { rate: 900 } } }
+- { id: zqother-child, parent: zqother }
+"#;
+/// The address of somebody of another tenant.
+const ADDRESS: &str = "203.0.113.66";
+const ROLES: [&str; 4] = ["viewer", "operator", "editor", "admin"];
+const FORMATS: [&str; 5] =
+    ["*/*", "application/json", "application/yaml", "text/csv", "application/x-ndjson"];
+
+/// A running server, and its admin token.
+struct Watched {
+    server: Server,
+    admin: String,
+}
+
+impl Watched {
+    fn ask(&self, token: &str, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> ApiReply {
+        let bearer = format!("Bearer {token}");
+        let headers: Vec<(&str, &str)> =
+            headers.iter().copied().chain([("Authorization", bearer.as_str())]).collect();
+        ask(self.server.socket("admin"), method, &format!("/api/v1{path}"), &headers, body)
+    }
+
+    fn get(&self, token: &str, path: &str, accept: &str) -> ApiReply {
+        self.ask(token, "GET", path, &[("Accept", accept)], "")
+    }
+
+    fn send(&self, method: &str, path: &str, media_type: &str, body: &str) -> ApiReply {
+        let reply = self.ask(&self.admin, method, path, &[("Content-Type", media_type)], body);
+        assert!(reply.status < 300, "{method} {path}: {reply:?}");
+        reply
+    }
+
+    /// A new token.
+    fn token(&self, role: &str, tenant: Option<&str>) -> String {
+        let wanted = json!({ "role": role, "tenant": tenant, "description": tenant });
+        let reply = self.send("POST", "/tokens", "application/json", &wanted.to_string());
+        reply.json()["token"].as_str().expect("a token").to_owned()
+    }
+
+    /// The paths of all GETs, with every entry that an admin finds in the list above it, and the parameters that search.
+    fn paths(&self) -> Vec<String> {
+        let document = self.get(&self.admin, "/openapi.json", "*/*").json();
+        let mut paths = Vec::new();
+        for (path, operations) in document["paths"].as_object().expect("paths") {
+            let Some(operation) = operations.get("get") else { continue };
+            let path = path.strip_prefix("/api/v1").expect("all are below it");
+            let found = self.filled(path);
+            assert!(!found.is_empty(), "{path}: nothing to ask for");
+            let parameters = operation["parameters"].as_array().into_iter().flatten();
+            let is_searched = parameters.into_iter().any(|parameter| parameter["name"] == "q");
+            paths.extend(found.iter().filter(|_| is_searched).map(|path| format!("{path}?limit=1000")));
+            paths.extend(found);
+        }
+        paths
+    }
+
+    /// A path with every value that its first `{…}` can have.
+    fn filled(&self, path: &str) -> Vec<String> {
+        let Some((list, rest)) = path.split_once("/{") else { return vec![path.to_owned()] };
+        let (_, rest) = rest.split_once('}').expect("it is closed");
+        // The second number of a comparison comes from the same list as the first.
+        let list = list.split('/').take(2).collect::<Vec<_>>().join("/");
+        let listed =
+            self.get(&self.admin, &format!("{list}?limit=1000"), "application/json").expect(200).json();
+        let name = |item: &Value| {
+            let name = ["id", "name", "version"].iter().find_map(|field| item.get(*field));
+            let name = name.unwrap_or_else(|| panic!("{list}: an entry without a name: {item}"));
+            name.as_str().map_or_else(|| name.to_string(), str::to_owned)
+        };
+        let names: Vec<String> = listed["items"].as_array().expect("items").iter().map(name).collect();
+        let (before, _) = path.split_once("/{").expect("it was found");
+        names.iter().flat_map(|name| self.filled(&format!("{before}/{name}{rest}"))).collect()
+    }
+}
+
+/// Fills the database: versions that differ in a secret, tokens, denials, blocks and penalties of several tenants.
+fn filled_place(kind: DatabaseKind) -> (Place, String) {
+    let place = Place::new(kind);
+    let server = place.start(&[]);
+    let admin = crate::control::admin_token(&server);
+    let watched = Watched { server, admin };
+    watched.send("PUT", "/policy", "application/yaml", POLICY);
+    let patched = json!({ "header:x-api-key": "zqsecret-key-9" }).to_string();
+    watched.send("PATCH", "/allow/mine", "application/merge-patch+json", &patched);
+    let written =
+        json!({ "id": "new", "header:x-api-key": ["zqsecret-key-7", "zqsecret-key-8"], "tenant": "shop" });
+    watched.send("POST", "/allow", "application/json", &written.to_string());
+    watched.send("DELETE", "/allow/new", "application/json", "");
+    // As JSON too, which is masked in another way.
+    let json = watched.get(&watched.admin, "/policy", "application/json").body;
+    watched.send("PUT", "/policy", "application/json", &json);
+    watched.token("viewer", Some("zqother"));
+    let mut client = Client::connect(watched.server.socket("http"));
+    for tenant in ["shop", "zqother"] {
+        let theirs = tenant == "zqother";
+        let (user, ip) = if theirs { ("zqother-someone", ADDRESS) } else { ("someone", "192.0.2.7") };
+        for number in 0..6 {
+            let path = format!("/keyed?token=zqsecret-token-{number}&key=zqsecret-sent");
+            let keyed = json!({
+                "tenant": tenant, "user": format!("{user}-{number}"), "ip": ip, "path": path,
+                "headers": { "x-api-key": format!("zqsecret-of-{user}"), "x-plan": "zqsecret-plan-1" },
+            });
+            client.post("/v1/check", keyed.to_string());
+            client.post("/v1/check", json!({ "tenant": tenant, "user": user, "ip": ip }).to_string());
+        }
+        let blocked = json!({ "tenant": tenant, "user": user, "ip": ip, "query": "key=zqsecret-key-3" });
+        client.post("/v1/check", blocked.to_string());
+    }
+    client
+        .post("/v1/check", json!({ "tenant": "zqother", "user": "zqother-bad", "ip": ADDRESS }).to_string());
+    // Everything that happened is written when it stops.
+    let Watched { server, admin } = watched;
+    server.signal(Signal::TERM);
+    assert_eq!(server.ended().code(), Some(0));
+    (place, admin)
+}
+
+/// Calls that only read, and have a body.
+fn questions() -> Vec<(&'static str, Value)> {
+    let requests = [
+        json!({ "tenant": "shop", "user": "vip", "ip": "192.0.2.7" }),
+        json!({ "tenant": "shop", "user": "admin", "ip": "192.0.2.7" }),
+        json!({ "tenant": "shop", "user": "one", "path": "/keyed", "headers": { "x-plan": "other-plan" } }),
+        json!({ "tenant": "acme" }),
+    ];
+    let explain = |request: &Value| ("/explain", json!({ "request": request }));
+    let of_version = |request: &Value| ("/explain", json!({ "request": request, "version": 2 }));
+    let trace = "{\"at_ms\":0,\"user\":\"vip\",\"tenant\":\"shop\"}\n";
+    let simulate = [json!({ "trace": trace }), json!({ "trace": trace, "version": 2 })];
+    let asked = requests.iter().map(explain).chain(requests.iter().map(of_version));
+    asked.chain(simulate.into_iter().map(|body| ("/simulate", body))).collect()
+}
+
+fn secrets_and_other_tenants_are_in_no_answer(kind: DatabaseKind) {
+    let (place, admin) = filled_place(kind);
+    let watched = Watched { server: place.start(&[]), admin };
+    let paths = watched.paths();
+    let whole: Vec<(String, &[&str])> =
+        ["viewer", "operator"].map(|role| (watched.token(role, None), &["zqsecret"][..])).into();
+    let of_acme = ROLES.map(|role| {
+        let hidden: &[&str] = if ROLES[..2].contains(&role) {
+            &["zqother", ADDRESS, "zqsecret"]
+        } else {
+            // Who may edit sees the secrets of the subtree.
+            &["zqother", ADDRESS, "zqsecret-sub", "zqsecret-key-2", "zqsecret-plan-1", "zqsecret-of-zq"]
+        };
+        (watched.token(role, Some("acme")), hidden)
+    });
+    let (mut wrong, mut shown) = (BTreeSet::new(), 0);
+    let mut check = |what: String, reply: &ApiReply, hidden: &[&str]| {
+        let (head, body) = (&reply.head, &reply.body);
+        let seen = hidden.iter().filter(|word| head.contains(**word) || body.contains(**word));
+        wrong.extend(seen.map(|word| format!("{word} is in the answer to {what}")));
+        shown += usize::from(body.contains("zqse…#"));
+    };
+    for (number, (token, hidden)) in whole.iter().chain(&of_acme).enumerate() {
+        for path in &paths {
+            // Names of other tenants are in answers to those who ask for them by name: that there is no such entry.
+            if hidden.iter().any(|word| path.contains(word)) {
+                assert!([403, 404].contains(&watched.get(token, path, "*/*").status), "{path}");
+                continue;
+            }
+            for format in FORMATS {
+                check(
+                    format!("GET {path} as {format} by {number}"),
+                    &watched.get(token, path, format),
+                    hidden,
+                );
+            }
+        }
+        for (path, body) in questions() {
+            let headers = [("Content-Type", "application/json")];
+            let reply = watched.ask(token, "POST", path, &headers, &body.to_string());
+            check(format!("POST {path} {body} by {number}"), &reply, hidden);
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.into_iter().collect::<Vec<_>>().join("\n"));
+    assert!(shown > 20, "secrets are shown as a few characters and a hash");
+    // An admin sees that all of it is there.
+    for (path, word) in
+        [("/policy", "zqsecret-token-2"), ("/events?limit=1000", "zqse…#"), ("/events?limit=1000", ADDRESS)]
+    {
+        let reply = watched.get(&watched.admin, path, "*/*");
+        assert!(reply.body.contains(word), "{path}: {word} is not in {}", reply.body);
+    }
+    // Nor does a search tell what is hidden.
+    for path in paths.iter().filter(|path| path.ends_with("?limit=1000")) {
+        let found = watched.get(&whole[0].0, &format!("{path}&q=zqsecret"), "application/json");
+        let is_empty = found.json()["items"].as_array().is_none_or(Vec::is_empty);
+        assert!(is_empty, "{path}: {}", found.body);
+        let found = watched.get(&of_acme[3].0, &format!("{path}&q=zqother"), "application/json");
+        let is_empty = found.json()["items"].as_array().is_none_or(Vec::is_empty);
+        assert!(is_empty, "{path}: {}", found.body);
+    }
+}

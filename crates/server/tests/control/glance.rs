@@ -1,0 +1,137 @@
+//! The figures of now and of the last hour, over all nodes of a fleet; the stream; `tidegate top`.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::Value;
+use tidegate_database::DatabaseKind;
+
+use super::access::client::{Controlled, ask, request};
+use super::place::on_both;
+use crate::support::server::{Server, run, tidegate};
+use crate::support::within;
+
+/// Longer than anything takes, also on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Makes a node decide: of each user's requests, the first five are within the limit.
+fn decide(server: &Server, users: std::ops::Range<u32>, requests: u32) {
+    for user in users {
+        for _ in 0..requests {
+            let body = format!("{{\"user\":\"{user}\",\"tenant\":\"shop\",\"cost\":1}}");
+            let headers = [("Content-Type", "application/json")];
+            assert!(
+                [200, 429].contains(&ask(server.socket("http"), "POST", "/v1/check", &headers, &body).status)
+            );
+        }
+    }
+}
+
+/// The sum of a member over all steps.
+fn sum(history: &Value, member: &str) -> u64 {
+    let steps = history["steps"].as_array().expect("it has steps");
+    steps.iter().map(|step| step[member].as_u64().unwrap_or_default()).sum()
+}
+
+fn limits_of(history: &Value) -> Vec<String> {
+    let steps = history["steps"].as_array().expect("it has steps");
+    let mut names: Vec<String> = steps
+        .iter()
+        .flat_map(|step| step["limits"].as_object().expect("it has limits").keys().cloned())
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+on_both!(the_overview_is_of_all_nodes_and_a_partner_sees_its_own);
+
+fn the_overview_is_of_all_nodes_and_a_partner_sees_its_own(kind: DatabaseKind) {
+    let one = Controlled::start(kind);
+    let other = one.place.start(&[]);
+    let get = |token: &str, path: &str| one.call(token, "GET", path, None).expect(200).json();
+    decide(&one.server, 0..4, 10);
+    decide(&other, 10..14, 10);
+    within(PATIENCE, "both nodes and all decisions are seen", || {
+        let nodes = get(&one.admin, "/overview")["nodes"].as_array().map(Vec::len);
+        let history = get(&one.admin, "/history");
+        // The other node writes a step when it has ended: what it decided is in its own history before.
+        let own = sum(&history, "allowed") + sum(&history, "denied");
+        nodes == Some(2) && own >= 40
+    });
+    let overview = get(&one.admin, "/overview");
+    let node = &overview["nodes"][0];
+    assert_eq!(
+        (&node["status"], &node["mode"], &node["version"]),
+        (&"ready".into(), &"local".into(), &1.into())
+    );
+    assert_eq!((&overview["kill_switch"], &overview["overshoot_bound_tokens"]), (&false.into(), &0.into()));
+    let history = get(&one.admin, "/history");
+    assert_eq!(history["step_seconds"], 30);
+    assert!(limits_of(&history).contains(&"per-user".to_owned()), "{history}");
+    assert!(sum(&history, "denied") > 0, "{history}");
+    let keys = get(&one.admin, "/hot-keys?limit=3");
+    assert_eq!(
+        (keys["consumers"].as_array().map(Vec::len), keys["denied"][0]["limit"].is_string()),
+        (Some(3), true)
+    );
+
+    let (_, partner) = one.token("viewer", Some("acme"));
+    let seen = get(&partner, "/overview");
+    assert!(seen.get("decisions_per_second").is_none() && seen.get("nodes").is_none(), "{seen}");
+    let theirs = limits_of(&get(&partner, "/history"));
+    assert!(theirs.iter().all(|name| ["tenant:acme", "tenant:shop"].contains(&name.as_str())), "{theirs:?}");
+    assert!(!theirs.is_empty());
+    let keys = get(&partner, "/hot-keys");
+    assert!(
+        keys["consumers"].as_array().expect("a list").iter().all(|key| key["limit"] != "per-user"),
+        "{keys}"
+    );
+    let (_, stranger) = one.token("viewer", Some("other"));
+    assert!(limits_of(&get(&stranger, "/history")).is_empty());
+}
+
+#[test]
+fn the_stream_sends_an_overview_each_second() {
+    let server = Controlled::start(DatabaseKind::Sqlite);
+    let bearer = format!("Bearer {}", server.admin);
+    let mut connection = TcpStream::connect(server.address()).expect("it listens");
+    connection.set_read_timeout(Some(PATIENCE)).expect("it can be set");
+    let asked = request("GET", "/api/v1/stream", &[("Authorization", &bearer)], "");
+    connection.write_all(asked.as_bytes()).expect("it reads");
+    let lines = BufReader::new(connection).lines().map(|line| line.expect("it goes on"));
+    let (mut events, mut times) = (0, Vec::new());
+    for line in lines {
+        events += usize::from(line == "event: overview");
+        if let Some(data) = line.strip_prefix("data: ") {
+            let overview: Value = serde_json::from_str(data).expect("it is JSON");
+            times.push(overview["time"].as_str().expect("it has a time").to_owned());
+        }
+        if times.len() == 3 {
+            break;
+        }
+    }
+    assert_eq!(events, 3);
+    assert!(times.is_sorted() && times[0] < times[2], "{times:?}");
+}
+
+#[test]
+fn top_prints_a_screen() {
+    let server = Controlled::start(DatabaseKind::Sqlite);
+    decide(&server.server, 0..2, 10);
+    let url = format!("http://{}", server.address());
+    let mut command = tidegate(&["top", "--server", &url]);
+    command.env("TIDEGATE_ADMIN_TOKEN", &server.admin);
+    let ran = run(command);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    for part in [" a second   allowed ", "denied/s", "key, since the start of the node", "ready", "(local)"] {
+        assert!(ran.out.contains(part), "{part} is missing in:\n{}", ran.out);
+    }
+    assert!(!ran.out.contains('\u{1b}'), "it is not a terminal");
+    let mut command = tidegate(&["top", "--server", &url, "--format", "json"]);
+    command.env("TIDEGATE_ADMIN_TOKEN", "wrong-token-0123456789-0123456789");
+    let refused = run(command);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.err.contains("401"), "{}", refused.err);
+}
