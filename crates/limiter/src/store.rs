@@ -121,7 +121,8 @@ pub struct NamedLimit<'a> {
 }
 
 /// A limit registered in a store; cheap to clone. As long as one is held, the store remembers the numbers that the
-/// limit had when it was registered.
+/// limit had when it was registered, and every later edit of the limit, which takes less than 300 bytes: hold it as long
+/// as it is in force or a request uses it, and register the limit again for the next one.
 #[derive(Clone)]
 pub struct LimitRef(Arc<Named>);
 

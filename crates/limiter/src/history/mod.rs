@@ -185,6 +185,11 @@ impl<D> History<D> {
     pub(crate) fn leave_numbers(&self, left: u32) {
         self.numbers.leave(left);
     }
+
+    /// Does anybody wait for readers?
+    pub(crate) fn is_anyone_waiting(&self) -> bool {
+        self.numbers.is_anyone_waiting()
+    }
 }
 
 #[cfg(test)]

@@ -27,6 +27,9 @@ pub(super) struct NumberTable<D> {
     chunks: Box<[OnceLock<VersionCells<D>>]>,
     free: Mutex<FreeNumbers>,
     readers: [ReaderLock; READER_LOCKS],
+    /// How many wait for readers.
+    #[cfg(test)]
+    waiting: AtomicUsize,
 }
 
 /// Readers are distributed over this many locks.
@@ -93,6 +96,8 @@ impl<D> Default for NumberTable<D> {
             chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect(),
             free: Mutex::new(FreeNumbers { freed: VecDeque::new(), never_used: 1..=VERSIONS_MAX }),
             readers: Default::default(),
+            #[cfg(test)]
+            waiting: AtomicUsize::new(0),
         }
     }
 }
@@ -105,9 +110,18 @@ impl<D> NumberTable<D> {
 
     /// Waits until every reader that exists now has ended. The caller must not have one.
     pub(super) fn wait_for_readers(&self) {
+        #[cfg(test)]
+        self.waiting.fetch_add(1, Ordering::SeqCst);
         for lock in &self.readers {
             drop(lock.0.write().unwrap_or_else(PoisonError::into_inner));
         }
+        #[cfg(test)]
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_anyone_waiting(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0
     }
 
     /// The version with this number, for callers that know that it is not removed meanwhile.

@@ -22,7 +22,7 @@ use super::slot::{Slot, SlotEntry};
 use super::version::{LimitIdentity, MemoryReader, MemoryVersion};
 use crate::history::Registration;
 use crate::history::reclaim::{Unused, UnusedGeneration, UnusedName};
-use crate::{Clock, LimitError, LimitRef};
+use crate::{Clock, LimitRef};
 
 /// How much of a sweep one registration does: so many slots or edits of a state.
 const WORK: usize = 1 << 18;
@@ -36,7 +36,7 @@ type Registering<'a> = Registration<'a, Identity>;
 #[derive(Debug)]
 pub(super) struct Sweep {
     generations: Vec<UnusedGeneration<Identity>>,
-    /// Which generations must be kept, because there is no number for their states.
+    /// Which generations must be kept, because there is no version for their states.
     kept_generations: Vec<bool>,
     names: Vec<UnusedName<Identity>>,
     /// Which names must be kept, because some of their states still count.
@@ -141,18 +141,14 @@ impl Sweeper<'_, '_> {
     }
 }
 
-/// The version to which a state is migrated: the same trust in the next generation that is kept. Where that cannot be
-/// scaled, the edits have made the state a plain one. `None` if there is no number for it.
+/// The version to which a state is migrated: the same trust in the next generation that is kept. `None` if there is no
+/// number for it, or if that generation cannot be scaled: after a later edit the state must have its trust again.
 fn target(
     registration: &Registering<'_>,
     next: &Arc<MemoryVersion>,
     trust: u8,
 ) -> Option<Arc<MemoryVersion>> {
-    match registration.version_at(&next.generation, trust) {
-        Ok(version) => Some(version),
-        Err(LimitError::TooMany { .. }) => None,
-        Err(_) => Some(next.clone()),
-    }
+    registration.version_at(&next.generation, trust).ok()
 }
 
 impl<C: Clock> Memory<C> {
@@ -316,5 +312,7 @@ impl<C: Clock> Memory<C> {
     }
 }
 
+#[cfg(test)]
+mod suspended_tests;
 #[cfg(test)]
 mod tests;
