@@ -278,6 +278,13 @@ impl Logs {
         true
     }
 
+    /// The version of every log.
+    #[cfg(test)]
+    pub(super) fn versions(&self) -> Vec<u32> {
+        let versions = |shard| self.shard(shard).logs.values().map(|kept| kept.version).collect::<Vec<_>>();
+        (0..SHARDS as u64).flat_map(versions).collect()
+    }
+
     /// Runs `act` and updates the number of used entries.
     fn resize<T>(&self, kept: &mut KeptLog, act: impl FnOnce(&mut KeptLog) -> T) -> T {
         let before = kept.log.len();

@@ -98,21 +98,36 @@ fn prepare(place: Place) -> (Tested, [LimitRef; 2]) {
         }
     }
     let oldest = name(&memory, "a", limit(10));
-    assert!(take(&memory, &name(&memory, "a", limit(11)), b"key", 4, START));
+    let second = name(&memory, "a", limit(11));
+    assert!(take(&memory, &second, b"key", 4, START));
+    memory.registry.variant(&second, 50).unwrap();
+    drop(second);
     let newest = name(&memory, "a", limit(12));
     (memory, [oldest, newest])
 }
 
+/// Fails if a state has the number of a limit that it was not written with.
+fn check_numbers(memory: &Tested) {
+    let slots = memory.table.pieces(0, usize::MAX).flatten().map(Slot::get);
+    let held = slots.filter(|entry| !(entry.is_empty() || entry.is_dead() || entry.is_claim()));
+    let numbers = held.map(|entry| entry.tag.version()).chain(memory.logs.versions());
+    for number in numbers {
+        let found = memory.registry.read().get(number).name.clone();
+        assert!(["a", "fill"].contains(&&*found), "{number} is now of {found}");
+    }
+}
+
 /// Sweeps for so many steps, makes a request that is suspended at a reading of the clock, if it reads the clock so
 /// often, ends the sweep meanwhile if it need not wait for the request, and gives the removed numbers to others.
-fn left_after(place: Place, steps: usize, readings: usize) -> u32 {
+fn left_after(place: Place, trust: u8, steps: usize, readings: usize) -> u32 {
     let (memory, [oldest, newest]) = prepare(place);
+    let requested = memory.registry.variant(&oldest, trust).unwrap();
     memory.sweep_steps(steps, LATER);
     let ((is_reached, reached), (go_on, goes_on)) = (channel(), channel());
     std::thread::scope(|scope| {
         let request = scope.spawn(|| {
             PAUSE.set(Some(Pause { readings_left: Cell::new(readings), is_reached, goes_on }));
-            let allowed = take(&memory, &oldest, b"key", 1, LATER);
+            let allowed = take(&memory, &requested, b"key", 1, LATER);
             PAUSE.set(None);
             allowed
         });
@@ -133,6 +148,7 @@ fn left_after(place: Place, steps: usize, readings: usize) -> u32 {
         sweep.join().unwrap();
     });
     assert_eq!(memory.registry.registration().generations("a").count(), 2);
+    check_numbers(&memory);
     memory.charge_now(Intent::Peek, &[Charge::new(&newest, b"key", Cost::ZERO)], LATER).decisions[0].remaining
 }
 
@@ -141,7 +157,9 @@ fn no_state_has_a_removed_number_wherever_a_request_is_suspended() {
     for place in [Place::Slot, Place::Overflow] {
         for steps in (0..4).chain([STEPS]) {
             for readings in 0..READINGS {
-                assert_eq!(left_after(place, steps, readings), 7, "{place:?} {steps} {readings}");
+                assert_eq!(left_after(place, 0, steps, readings), 7, "{place:?} {steps} {readings}");
+                // A change of trust makes it look up another version. Trust gives no more than the limit has.
+                assert!(left_after(place, 50, steps, readings) < 12, "{place:?} {steps} {readings}");
             }
         }
     }
@@ -151,7 +169,7 @@ fn no_state_has_a_removed_number_wherever_a_request_is_suspended() {
 fn no_state_has_a_removed_number_in_whatever_stage_a_request_is_made() {
     for place in [Place::Slot, Place::Overflow, Place::Log, Place::OverflowLog] {
         for steps in 0..=STEPS {
-            assert_eq!(left_after(place, steps, usize::MAX), 7, "{place:?} {steps}");
+            assert_eq!(left_after(place, 0, steps, usize::MAX), 7, "{place:?} {steps}");
         }
     }
 }

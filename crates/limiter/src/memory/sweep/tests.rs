@@ -155,6 +155,21 @@ fn a_generation_that_has_no_version_for_the_trust_of_a_state_waits_too() {
 }
 
 #[test]
+fn a_request_from_before_an_edit_to_a_log_still_finds_the_bucket() {
+    let memory = memory(100, 1_000);
+    let edit = |limit| memory.limit("a", limit, Carry::AsIs, START).unwrap();
+    let oldest = edit(bucket(1, 10));
+    assert!(take(&memory, &edit(bucket(2, 10)), b"key", 4, START).allowed);
+    let newest = edit(LogQuota::new(10, Nanos::HOUR).unwrap().into());
+    sweep_all(&memory);
+    assert_eq!(left(&memory, &oldest, b"key", START), 6);
+    drop(oldest);
+    sweep_all(&memory);
+    assert_eq!((versions(&memory), memory.stats().keys), (1, 0));
+    assert_eq!(left(&memory, &newest, b"key", START), 10);
+}
+
+#[test]
 #[should_panic(expected = "a limit is used with the store in which it was registered")]
 fn a_limit_of_another_store_is_not_mistaken_for_one_of_this() {
     let stores = [(); 2].map(|()| memory(100, 0));
