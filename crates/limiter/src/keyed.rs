@@ -10,8 +10,8 @@ use tidegate_core::{Carry, Cost, Limit, LimitDecision};
 
 use crate::memory::{HashedKey, MemoryVersion};
 use crate::{
-    Clock, Intent, LimitError, Memory, MemoryError, MemoryOptions, MemoryStats, MonotonicClock, Role, Store,
-    Verdict,
+    Clock, Intent, LimitError, LimitRef, Memory, MemoryError, MemoryOptions, MemoryStats, MonotonicClock,
+    Role, Store, Verdict,
 };
 
 /// The number of keys that [`Keyed::take_many`] fetches at a time.
@@ -34,8 +34,15 @@ const BATCH: usize = 16;
 /// ```
 pub struct Keyed<K: ?Sized, C = MonotonicClock> {
     memory: Memory<C>,
-    limits: SmallVec<[Arc<MemoryVersion>; 1]>,
+    limits: SmallVec<[KeyedLimit; 1]>,
     key: PhantomData<fn(&K)>,
+}
+
+/// A limit with its version, which is looked up only once.
+struct KeyedLimit {
+    version: Arc<MemoryVersion>,
+    /// Keeps the number of the version.
+    _limit: LimitRef,
 }
 
 impl<K: Hash + ?Sized> Keyed<K> {
@@ -107,7 +114,7 @@ impl<K: Hash + ?Sized, C: Clock> Keyed<K, C> {
     pub fn take(&self, key: &K, cost: Cost) -> LimitDecision {
         match self.limits.as_slice() {
             [limit] => {
-                let key = HashedKey::new(limit, key);
+                let key = HashedKey::new(&limit.version, key);
                 // The prefetch of the slot runs while the clock is read.
                 self.memory.prefetch(key);
                 self.memory.take(key, cost, self.memory.clock().now())
@@ -160,14 +167,14 @@ impl<K: Hash + ?Sized, C: Clock> Keyed<K, C> {
         loop {
             let mut size = 0;
             for (entry, (key, cost)) in batch.iter_mut().zip(requests.by_ref()) {
-                let key = HashedKey::new(limit, key);
+                let key = HashedKey::new(&limit.version, key);
                 self.memory.prefetch_ahead(key);
                 *entry = (key.hash, cost);
                 size += 1;
             }
             let now = self.memory.clock().now();
             for &(hash, cost) in &batch[..size] {
-                each(self.memory.take(HashedKey { version: limit, hash }, cost, now));
+                each(self.memory.take(HashedKey { version: &limit.version, hash }, cost, now));
             }
             if size < BATCH {
                 return;
@@ -187,13 +194,14 @@ impl<K: Hash + ?Sized, C: Clock> Keyed<K, C> {
 
     fn apply(&self, intent: Intent, key: &K, cost: Cost) -> Verdict {
         let keys: SmallVec<[HashedKey<'_>; 8]> =
-            self.limits.iter().map(|limit| HashedKey::new(limit, key)).collect();
+            self.limits.iter().map(|limit| HashedKey::new(&limit.version, key)).collect();
         self.memory.apply(intent, &keys, |_| (cost, Role::Binding), self.memory.clock().now())
     }
 
-    fn name(&self, name: &str, limit: Limit, carry: Carry) -> Result<Arc<MemoryVersion>, LimitError> {
+    fn name(&self, name: &str, limit: Limit, carry: Carry) -> Result<KeyedLimit, LimitError> {
         let limit = self.memory.limit(name, limit, carry, self.memory.clock().now())?;
-        Ok(self.memory.version(&limit).clone())
+        let version = MemoryVersion::shared_of(&limit).expect("a memory store registered the limit");
+        Ok(KeyedLimit { version, _limit: limit })
     }
 }
 
@@ -203,6 +211,6 @@ fn tightest(verdict: &Verdict) -> LimitDecision {
 
 impl<K: ?Sized, C: fmt::Debug> fmt::Debug for Keyed<K, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.limits.iter().map(|version| version.limit)).finish()
+        f.debug_list().entries(self.limits.iter().map(|limit| limit.version.limit)).finish()
     }
 }

@@ -1,10 +1,12 @@
 //! The trait of all stores, with one operation: charge several limits as one.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
 use tidegate_core::{Carry, Limit, Nanos, QuotaError};
 
+use crate::history::LimitVersion;
 use crate::{Charge, Intent, NowOrLater, SharedBursts, Verdict};
 
 /// Stores the state of limits and charges them.
@@ -118,27 +120,59 @@ pub struct NamedLimit<'a> {
     pub trusted: bool,
 }
 
-/// A limit registered in a store; cheap to clone.
+/// A limit registered in a store; cheap to clone. As long as one is held, the store remembers the numbers that the
+/// limit had when it was registered, and every later edit of the limit, which takes less than 300 bytes: hold it as long
+/// as it is in force or a request uses it, and register the limit again for the next one.
 #[derive(Clone)]
 pub struct LimitRef(Arc<Named>);
 
 struct Named {
-    name: Box<str>,
+    name: Arc<str>,
     limit: Limit,
-    id: u32,
+    id: u64,
     trust: u8,
+    /// What the store knows of it.
+    version: Option<Arc<dyn Any + Send + Sync>>,
+    /// Shows the store that somebody holds a reference to this limit as it was between two edits.
+    _in_use: Option<Arc<()>>,
 }
 
 impl LimitRef {
     /// For stores: a limit with its name and the store's own id for it.
-    pub fn new(name: &str, limit: Limit, id: u32) -> LimitRef {
-        LimitRef(Arc::new(Named { name: name.into(), limit, id, trust: 0 }))
+    pub fn new(name: &str, limit: Limit, id: u64) -> LimitRef {
+        LimitRef(Arc::new(Named { name: name.into(), limit, id, trust: 0, version: None, _in_use: None }))
     }
 
     /// For stores: the same limit at another trust, with the scaled numbers and another id.
     #[must_use]
-    pub fn at_trust(&self, trust: u8, limit: Limit, id: u32) -> LimitRef {
-        LimitRef(Arc::new(Named { name: self.0.name.clone(), limit, id, trust }))
+    pub fn at_trust(&self, trust: u8, limit: Limit, id: u64) -> LimitRef {
+        let name = self.0.name.clone();
+        LimitRef(Arc::new(Named { name, limit, id, trust, version: None, _in_use: None }))
+    }
+
+    /// A limit of a history.
+    pub(crate) fn of_version<D: Send + Sync + 'static>(
+        version: Arc<LimitVersion<D>>,
+        in_use: Arc<()>,
+    ) -> LimitRef {
+        LimitRef(Arc::new(Named {
+            name: version.name.clone(),
+            limit: version.limit,
+            id: version.id,
+            trust: version.trust,
+            version: Some(version),
+            _in_use: Some(in_use),
+        }))
+    }
+
+    /// What a store with a history of such data knows of it; `None` if it is from another kind of store.
+    #[inline]
+    pub(crate) fn version<D: 'static>(&self) -> Option<&LimitVersion<D>> {
+        self.0.version.as_deref()?.downcast_ref()
+    }
+
+    pub(crate) fn shared_version<D: Send + Sync + 'static>(&self) -> Option<Arc<LimitVersion<D>>> {
+        self.0.version.clone()?.downcast().ok()
     }
 
     /// Its name.
@@ -151,8 +185,8 @@ impl LimitRef {
         &self.0.limit
     }
 
-    /// The store's own id for it.
-    pub fn id(&self) -> u32 {
+    /// The store's own id for it: the same for the same numbers between two edits, and never used again.
+    pub fn id(&self) -> u64 {
         self.0.id
     }
 
@@ -172,10 +206,11 @@ impl fmt::Debug for LimitRef {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
-    /// The store has no version numbers left.
+    /// The store has no version numbers left: that many limits, each trust level counted, are in use, or have keys
+    /// that still count.
     #[error(
-        "a store holds at most {max} limits, and every edit and every trust level of a limit counts as one; use \
-         fewer limits or a new store"
+        "a store holds at most {max} limits that are in use, and every trust level of a limit counts as one, as \
+         does every edit until the requests from before it have ended; use fewer limits"
     )]
     TooMany {
         /// The most that it holds.

@@ -119,7 +119,7 @@ impl Active {
     }
 
     /// The id of a rule's limit in the store; rules that share their state have the same id.
-    pub(crate) fn limit_id(&self, rule: u32) -> u32 {
+    pub(crate) fn limit_id(&self, rule: u32) -> u64 {
         self.bound[rule as usize].handle.limit.id()
     }
 

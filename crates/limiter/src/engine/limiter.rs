@@ -13,7 +13,7 @@ use super::ad_hoc::AdHocBuckets;
 use super::bursts::BurstWatch;
 use super::counting::stats::{CountScope, Stats};
 use super::decide::conclude::CanWait;
-use super::decide::fallback::Fallback;
+use super::decide::fallback::{Fallback, ShareBinder};
 use super::decision::{Decision, Refuser, Ruling};
 use super::live_gates::LiveGates;
 use super::observe::Observer;
@@ -229,7 +229,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         // This registers all limits or none, and nothing after it can fail.
         let mut active = Active::bind(rules, &self.store, &names, version, now)?;
         self.stats.count_for(&mut active);
-        self.bind_share(&active, now);
+        self.bind_share(&active, now, ShareBinder::Policy);
         self.stats.use_names(names, &active);
         self.active.store(Arc::new(active));
         Ok(version)

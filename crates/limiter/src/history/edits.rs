@@ -6,7 +6,7 @@
 use tidegate_core::sliding_log::Log;
 use tidegate_core::{Carry, Cost, Limit, LimitDecision, Meter, Nanos, Outcome};
 
-use super::{ClockPair, History, LimitVersion};
+use super::{ClockPair, Generation};
 
 /// One edit of a limit, at the trust of a state.
 #[derive(Clone, Copy, Debug)]
@@ -21,28 +21,22 @@ pub struct Edit {
     pub made: ClockPair,
 }
 
-impl<D> History<D> {
-    /// The edits between the generation of `from` and that of `to`, oldest first, for a state at this trust.
-    /// None if `from` is not older: a request that started before an edit must not undo it.
-    pub fn edits<'a>(
-        &'a self,
-        from: &'a LimitVersion<D>,
-        to: &LimitVersion<D>,
-        trust: u8,
-    ) -> impl Iterator<Item = Edit> + use<'a, D> {
-        let (generation, mut plain) = (to.generation, self.plain(from));
-        let mut limit = if from.trust == trust { from.limit } else { plain.scaled(trust) };
+impl Generation {
+    /// The edits between this generation and `to`, oldest first, for a state at this trust. None if this one is not
+    /// older: a request that started before an edit must not undo it.
+    pub fn edits_to<'a>(&'a self, to: &Generation, trust: u8) -> impl Iterator<Item = Edit> + use<'a> {
+        let (last, mut generation, mut limit) = (to.index, self, self.scaled(trust));
         std::iter::from_fn(move || {
-            plain = plain.next().filter(|new| new.generation <= generation)?;
-            let before = std::mem::replace(&mut limit, plain.scaled(trust));
-            Some(Edit { before, after: limit, carry: plain.carry, made: plain.since })
+            generation = generation.next().filter(|next| next.index <= last)?;
+            let before = std::mem::replace(&mut limit, generation.scaled(trust));
+            Some(Edit { before, after: limit, carry: generation.carry, made: generation.since })
         })
     }
 
-    /// Is a token before the edits from `from` to `to` still a token after them? If not, a charge from before
+    /// Is a token at this trust before the edits to `to` still a token after them? If not, a charge from before
     /// must not be handed back.
-    pub fn keeps_tokens(&self, from: &LimitVersion<D>, to: &LimitVersion<D>) -> bool {
-        self.edits(from, to, from.trust).all(|edit| edit.keeps_tokens())
+    pub fn keeps_tokens(&self, to: &Generation, trust: u8) -> bool {
+        self.edits_to(to, trust).all(|edit| edit.keeps_tokens())
     }
 }
 

@@ -1,37 +1,42 @@
 use super::*;
+use crate::NamedLimit;
 use tidegate_core::{Carry, Nanos, Quota, QuotaError};
 
 /// A version without data.
 type Plain = History<()>;
 
 impl VersionData for () {
-    fn plain<'a>(_: &LimitRef, _: impl Iterator<Item = &'a LimitVersion<()>>) {}
+    fn plain<'a>(_: &str, _: &Limit, _: impl Iterator<Item = &'a LimitVersion<()>>) {}
 
-    fn variant(_: &LimitRef, _: &LimitVersion<()>) {}
+    fn variant(_: u8, _: &LimitVersion<()>) {}
 }
 
 fn limit(capacity: u32) -> Limit {
     Quota::new(1, Nanos::SECOND, capacity).unwrap().into()
 }
 
+fn version(limit: &LimitRef) -> &LimitVersion<()> {
+    LimitVersion::of(limit).unwrap()
+}
+
 #[test]
 fn the_same_numbers_under_the_same_name_are_the_same_limit() {
     let history = Plain::default();
-    let name = |name, capacity| history.name(name, limit(capacity), Carry::AsIs, Nanos::ZERO).unwrap().id();
+    let name = |name, capacity| history.name(name, limit(capacity), Carry::AsIs, Nanos::ZERO).unwrap();
     let first = name("a", 10);
-    assert_eq!(name("a", 10), first);
+    assert_eq!(name("a", 10).id(), first.id());
     let edited = name("a", 20);
-    assert_ne!(edited, first);
-    let followed = history.get(first).newest().number;
-    assert_eq!(followed, edited);
-    assert_ne!(name("b", 10), first, "another name has a state of its own");
+    assert_ne!(edited.id(), first.id());
+    let followed = version(&first).generation.newest().index;
+    assert_eq!(followed, version(&edited).generation.index);
+    assert_ne!(name("b", 10).id(), first.id(), "another name has a state of its own");
 }
 
 #[test]
 fn a_variant_is_made_once_a_generation() {
     let history = Plain::default();
     let name = |capacity| history.name("a", limit(capacity), Carry::AsIs, Nanos::ZERO).unwrap();
-    let variant = |of: &LimitRef, trust| history.variant(of.id(), trust).unwrap().handle.clone();
+    let variant = |of: &LimitRef, trust| history.variant(of, trust).unwrap();
     let plain = name(10);
     let trusted = variant(&plain, 50);
     assert_eq!((trusted.name(), trusted.trust(), trusted.limit().capacity()), ("a", 50, 15));
@@ -42,7 +47,7 @@ fn a_variant_is_made_once_a_generation() {
     let edited = name(20);
     assert_ne!(variant(&edited, 50).id(), trusted.id());
     assert_eq!(variant(&plain, 50).id(), trusted.id());
-    let too_much = history.variant(plain.id(), 101).unwrap_err();
+    let too_much = history.variant(&plain, 101).unwrap_err();
     assert_eq!(too_much, QuotaError::TrustTooHigh { hundredths: 101 }.into());
 }
 
@@ -51,9 +56,12 @@ fn naming_several_is_all_or_nothing() {
     let history = Plain::default();
     history.leave_numbers(1);
     let named = |name| NamedLimit { name, limit: limit(1), carry: Carry::AsIs, trusted: false };
-    assert!(history.name_all(&[named("a"), named("b")], Nanos::ZERO.into()).is_err());
-    assert_eq!(history.lock().newest.len(), 0, "not even the first");
-    assert!(history.name_all(&[named("a")], Nanos::ZERO.into()).is_ok());
+    let name_all = |limits: &[NamedLimit<'_>]| history.registration().name_all(limits, Nanos::ZERO.into());
+    assert!(name_all(&[named("a"), named("b")]).is_err());
+    assert_eq!(history.registration().generations("a").count(), 0, "not even the first");
+    let other = NamedLimit { limit: limit(2), ..named("a") };
+    assert!(name_all(&[named("a"), other]).is_err(), "an edit at once");
+    assert!(name_all(&[named("a"), named("a")]).is_ok(), "one limit");
 }
 
 #[test]
@@ -61,32 +69,90 @@ fn a_full_history_says_so() {
     let history = Plain::default();
     history.leave_numbers(1);
     let name = |name: &str| history.name(name, limit(1), Carry::AsIs, Nanos::ZERO);
-    assert_eq!(name("last").unwrap().id(), VERSIONS_MAX);
+    assert_eq!(version(&name("last").unwrap()).number, VERSIONS_MAX);
     assert_eq!(name("more").unwrap_err(), LimitError::TooMany { max: VERSIONS_MAX });
-    assert_eq!(name("last").unwrap().id(), VERSIONS_MAX, "a known limit can still be registered");
+    let known = name("last").unwrap();
+    assert_eq!(version(&known).number, VERSIONS_MAX, "a known limit can still be registered");
 }
 
 #[test]
 fn edits_lead_from_older_to_newer_at_the_trust_of_the_state() {
     let history = Plain::default();
-    let edit = |capacity, carry, secs| {
-        history.name("a", limit(capacity), carry, Nanos::from_secs(secs)).unwrap().id()
-    };
-    let first = history.get(edit(10, Carry::AsIs, 1));
-    let second = history.get(edit(20, Carry::Proportional, 2));
-    let third = history.get(edit(40, Carry::AsIs, 3));
-    let steps = |from, to, trust| {
+    let edit =
+        |capacity, carry, secs| history.name("a", limit(capacity), carry, Nanos::from_secs(secs)).unwrap();
+    let first = edit(10, Carry::AsIs, 1);
+    let second = edit(20, Carry::Proportional, 2);
+    let third = edit(40, Carry::AsIs, 3);
+    let [first_made, second_made, third_made] =
+        [&first, &second, &third].map(|limit| &*version(limit).generation);
+    let steps = |from: &Generation, to, trust| {
         let step = |edit: edits::Edit| (edit.before.capacity(), edit.after.capacity(), edit.carry, edit.at());
-        history.edits(from, to, trust).map(step).collect::<Vec<_>>()
+        from.edits_to(to, trust).map(step).collect::<Vec<_>>()
     };
     let at = Nanos::from_secs;
     let all = [(15, 30, Carry::Proportional, at(2)), (30, 60, Carry::AsIs, at(3))];
-    assert_eq!(steps(first, third, 50), all, "a variant need not be known");
-    let trusted = history.variant(first.number, 50).unwrap();
-    assert_eq!(steps(trusted, third, 50), all);
-    assert_eq!(steps(third, first, 0), [], "an edit is not undone");
-    assert!(history.keeps_tokens(second, third) && history.keeps_tokens(third, first));
-    assert!(!history.keeps_tokens(trusted, third), "a proportional edit does not keep tokens");
-    let generations = history.generations(trusted).map(|version| version.number);
-    assert_eq!(generations.collect::<Vec<_>>(), [first.number, second.number, third.number]);
+    assert_eq!(steps(first_made, third_made, 50), all, "a variant need not be known");
+    assert_eq!(steps(third_made, first_made, 0), [], "an edit is not undone");
+    assert!(second_made.keeps_tokens(third_made, 0) && third_made.keeps_tokens(first_made, 0));
+    assert!(!first_made.keeps_tokens(third_made, 50), "a proportional edit does not keep tokens");
+    let registration = history.registration();
+    let generations = registration.generations("a").map(|version| version.id);
+    assert_eq!(generations.collect::<Vec<_>>(), [first.id(), second.id(), third.id()]);
+}
+
+#[test]
+fn a_reference_keeps_its_generation_and_nothing_else() {
+    let history = Plain::default();
+    let edit = |capacity| history.name("a", limit(capacity), Carry::AsIs, Nanos::ZERO).unwrap();
+    let unused = || {
+        let unused = history.registration().unused();
+        let generation = |unused: &reclaim::UnusedGeneration<()>| {
+            (unused.plain.generation.index, unused.next.generation.index)
+        };
+        (unused.generations.iter().map(generation).collect::<Vec<_>>(), unused.names.len())
+    };
+    let first = edit(1);
+    let trusted = history.variant(&first, 7).unwrap();
+    let (second, third, fourth) = (edit(2), edit(3), edit(4));
+    assert_eq!(unused(), (vec![], 0));
+    drop((first, second));
+    assert_eq!(unused(), (vec![(1, 2)], 0), "a variant is a reference too");
+    drop(third);
+    assert_eq!(unused(), (vec![(1, 3), (2, 3)], 0));
+    drop(trusted);
+    assert_eq!(unused(), (vec![(0, 3), (1, 3), (2, 3)], 0));
+    drop(fourth);
+    assert_eq!(unused(), (vec![(0, 3), (1, 3), (2, 3)], 1));
+    drop(edit(4));
+    let before = history.registration().unused();
+    let again = edit(4);
+    assert!(!history.registration().is_still_unused(&before.names[0]), "it was registered again");
+    drop(again);
+    history.registration().remove(before.generations.iter(), before.names.iter());
+    assert_eq!(history.registration().versions(), 1, "and therefore stays");
+    assert_eq!(unused(), (vec![], 1));
+}
+
+#[test]
+fn an_edit_that_is_remembered_for_a_reference_takes_less_than_300_bytes() {
+    // The generation and its token, each with the two counters of an `Arc`.
+    let counters = 2 * size_of::<usize>();
+    assert!(size_of::<Generation>() + 2 * counters < 300, "{}", size_of::<Generation>());
+}
+
+#[test]
+fn a_long_chain_of_edits_ends_without_recursion() {
+    let history = Plain::default();
+    let edit = |capacity| history.name("a", limit(capacity), Carry::AsIs, Nanos::ZERO).unwrap();
+    let first = edit(1);
+    for capacity in 2..200_000 {
+        let _ = edit(capacity);
+    }
+    let unused = history.registration().unused();
+    history.registration().remove(unused.generations.iter(), unused.names.iter());
+    drop(unused);
+    assert_eq!(history.registration().versions(), 2);
+    let edits = version(&first).generation.edits_to(version(&first).generation.newest(), 0).count();
+    assert_eq!(edits, 199_998, "who holds the first can follow them all");
+    drop((first, history));
 }

@@ -1,150 +1,77 @@
 //! One version of a limit: the numbers of a generation at some trust.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use tidegate_core::{Carry, Limit, Nanos};
 
+use super::generation::Generation;
 use crate::LimitRef;
-
-/// Cells for versions, each filled once.
-pub(super) type VersionCells<D> = Box<[OnceLock<Arc<LimitVersion<D>>>]>;
 
 /// One version of a limit.
 #[derive(Debug)]
 pub struct LimitVersion<D> {
-    /// Its number in its history.
+    /// Its number in its history, which is reused once the version is removed.
     pub number: u32,
+    /// [`LimitRef::id`], which is never reused.
+    pub id: u64,
+    /// The name of the limit.
+    pub name: Arc<str>,
     /// Its numbers, scaled by the trust.
     pub limit: Limit,
     /// The store's data for it.
     pub data: D,
     /// The trust in hundredths; zero in the plain version of a generation.
     pub trust: u8,
-    /// How many edits came before it.
-    pub generation: u32,
-    /// The reference that callers use.
-    pub handle: LimitRef,
-    /// The number of the plain version of its generation.
-    pub(super) plain: u32,
-    /// The number of the first version of its name.
-    pub(super) first: u32,
-    /// When it took effect, and what it did with the tokens then.
-    pub(super) since: ClockPair,
-    pub(super) carry: Carry,
-    /// In a plain version: the version that replaced it in an edit.
-    next: OnceLock<Arc<LimitVersion<D>>>,
-    /// In a plain version: the variants of its generation, at index trust − 1.
-    variants: OnceLock<VersionCells<D>>,
-    /// May keys have trust? True if any version of this name was registered as trusted, or a variant was ever
-    /// used. Shared by all versions of the name.
-    trusted: Arc<AtomicBool>,
+    /// Its generation.
+    pub generation: Arc<Generation>,
+    /// The id of its history; zero outside any.
+    pub(super) history: u64,
 }
 
 impl<D> LimitVersion<D> {
     /// A version outside any history, for a limit that is never edited.
-    pub fn standalone(handle: LimitRef, data: D) -> LimitVersion<D> {
+    pub fn standalone(limit: &LimitRef, data: D) -> LimitVersion<D> {
+        let generation = Generation::new(*limit.limit(), Carry::AsIs, Nanos::ZERO.into(), None);
         LimitVersion {
-            number: handle.id(),
-            limit: *handle.limit(),
+            number: 0,
+            id: limit.id(),
+            name: limit.name().into(),
+            limit: *limit.limit(),
             data,
-            trust: handle.trust(),
-            generation: 0,
-            plain: handle.id(),
-            first: handle.id(),
-            since: Nanos::ZERO.into(),
-            carry: Carry::AsIs,
-            next: OnceLock::new(),
-            variants: OnceLock::new(),
-            trusted: Arc::default(),
-            handle,
+            trust: limit.trust(),
+            generation: Arc::new(generation),
+            history: 0,
         }
-    }
-
-    /// The first version of a name, or the one that an edit makes after `previous`.
-    pub(super) fn plain(
-        handle: LimitRef,
-        data: D,
-        previous: Option<&LimitVersion<D>>,
-        carry: Carry,
-        since: ClockPair,
-    ) -> LimitVersion<D> {
-        let first = LimitVersion { carry, since, ..LimitVersion::standalone(handle, data) };
-        match previous {
-            None => first,
-            Some(previous) => LimitVersion {
-                generation: previous.generation + 1,
-                first: previous.first,
-                trusted: previous.trusted.clone(),
-                ..first
-            },
-        }
-    }
-
-    /// A variant of a plain version, at the trust of `handle`.
-    pub(super) fn variant(handle: LimitRef, data: D, plain: &LimitVersion<D>) -> LimitVersion<D> {
-        LimitVersion {
-            generation: plain.generation,
-            plain: plain.number,
-            first: plain.first,
-            since: plain.since,
-            carry: plain.carry,
-            trusted: plain.trusted.clone(),
-            ..LimitVersion::standalone(handle, data)
-        }
-    }
-
-    /// Records that keys of this limit may have trust.
-    pub(super) fn trust_keys(&self) {
-        self.trusted.store(true, Ordering::Relaxed);
     }
 
     /// May a key have more trust at its next charge?
     #[inline]
     pub fn is_trusted(&self) -> bool {
-        self.trusted.load(Ordering::Relaxed)
+        self.generation.is_trusted()
     }
 
-    /// For a plain version: the plain version that replaced it in an edit.
+    /// How much longer a state of this version must be kept after it is full: until it would be full at any trust.
+    pub fn extra_idle_time(&self) -> Nanos {
+        let meter = self.limit.meter().filter(|_| self.is_trusted());
+        meter.map_or(Nanos::ZERO, |meter| meter.extra_idle_time(self.generation.limit.capacity()))
+    }
+}
+
+impl<D: Send + Sync + 'static> LimitVersion<D> {
+    /// A new reference to it. Only for callers that hold one of the same generation, or the lock of the names.
+    pub(super) fn handle(self: &Arc<Self>) -> LimitRef {
+        LimitRef::of_version(self.clone(), self.generation.token())
+    }
+
+    /// The version of a reference; `None` if it is from another kind of store.
     #[inline]
-    pub(super) fn next(&self) -> Option<&LimitVersion<D>> {
-        self.next.get().map(|next| &**next)
+    pub fn of(limit: &LimitRef) -> Option<&LimitVersion<D>> {
+        limit.version()
     }
 
-    pub(super) fn replace_by(&self, next: Arc<LimitVersion<D>>) {
-        assert!(self.next.set(next).is_ok(), "only the newest version is edited");
-    }
-
-    /// For a plain version: the newest plain version of its name.
-    #[inline]
-    pub fn newest(&self) -> &LimitVersion<D> {
-        let mut version = self;
-        while let Some(next) = version.next() {
-            version = next;
-        }
-        version
-    }
-
-    /// The variant of a plain version, if it was ever used.
-    pub fn known_variant(&self, trust: u8) -> Option<&Arc<LimitVersion<D>>> {
-        let index = usize::from(trust).checked_sub(1)?;
-        self.variants.get().and_then(|variants| variants.get(index)?.get())
-    }
-
-    /// All variants of a plain version that were ever used.
-    pub fn known_variants(&self) -> impl Iterator<Item = &LimitVersion<D>> {
-        self.variants.get().into_iter().flatten().filter_map(OnceLock::get).map(|variant| &**variant)
-    }
-
-    /// Stores a new variant of a plain version.
-    pub(super) fn keep_variant(&self, variant: Arc<LimitVersion<D>>) -> &Arc<LimitVersion<D>> {
-        let variants = self.variants.get_or_init(|| (0..Limit::TRUST_MAX).map(|_| OnceLock::new()).collect());
-        variants[usize::from(variant.trust) - 1].get_or_init(|| variant)
-    }
-
-    /// The numbers of a plain version at this trust.
-    pub(super) fn scaled(&self, trust: u8) -> Limit {
-        self.known_variant(trust).map_or_else(|| scaled(&self.limit, trust), |variant| variant.limit)
+    /// [`LimitVersion::of`], to be held longer.
+    pub fn shared_of(limit: &LimitRef) -> Option<Arc<LimitVersion<D>>> {
+        limit.shared_version()
     }
 }
 

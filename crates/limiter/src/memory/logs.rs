@@ -13,9 +13,11 @@ use tidegate_core::sliding_log::{Log, LogGrowth};
 use tidegate_core::{Cost, Limit, LimitDecision, LogQuota, Nanos};
 
 use super::overflow::{DebtKind, Debtor, Debtors};
-use super::version::{MemoryRegistry, MemoryVersion};
+use super::sweep::Sweeper;
+use super::version::{MemoryReader, MemoryVersion};
 use crate::Clock;
 use crate::charge::TimedCost;
+use crate::history::Generation;
 
 const SHARDS: usize = 64;
 /// The memory that a key takes besides its entries, counted in entries.
@@ -51,7 +53,8 @@ pub(crate) struct KeptLog {
 
 /// The parts of the store that logs need.
 pub(crate) struct LogContext<'a> {
-    pub(crate) registry: &'a MemoryRegistry,
+    /// Made before any log is locked: whoever waits for readers may hold up new ones.
+    pub(crate) reader: MemoryReader<'a>,
     pub(crate) debtors: &'a Debtors,
     pub(crate) clock: &'a dyn Clock,
 }
@@ -83,21 +86,49 @@ impl LogKey<'_> {
 impl KeptLog {
     /// Migrates the log to the version of `key`, edit by edit, and returns the quota that now applies; a log
     /// that is already newer stays as it is. A change of trust does not change what was admitted.
-    fn migrate<'a>(&mut self, registry: &'a MemoryRegistry, key: &LogKey<'a>) -> &'a LogQuota {
+    fn migrate(&mut self, reader: &MemoryReader<'_>, key: &LogKey<'_>) -> LogQuota {
         if self.version == 0 || self.version == key.version.number {
             self.version = key.version.number;
-            return key.quota;
+            return *key.quota;
         }
-        let found = registry.get(self.version);
-        for edit in registry.edits(found, key.version, found.trust) {
+        let found = reader.get(self.version);
+        self.carry(&found, &key.version.generation);
+        let target = reader.target(found, key.version);
+        self.version = target.number;
+        match target.limit {
+            Limit::Log(quota) => quota,
+            Limit::Meter(_) => *key.quota,
+        }
+    }
+
+    fn carry(&mut self, found: &MemoryVersion, to: &Generation) {
+        for edit in found.generation.edits_to(to, found.trust) {
             edit.carry_log(&mut self.log, edit.at());
         }
-        let target = registry.target(found, key.version);
-        self.version = target.number;
-        match &target.limit {
-            Limit::Log(quota) => quota,
-            Limit::Meter(_) => key.quota,
+    }
+
+    /// Forgets what no longer counts; `true` if nothing is left.
+    fn is_idle(&mut self, reader: &MemoryReader<'_>, now: Nanos) -> bool {
+        match &reader.get(self.version).limit {
+            Limit::Log(quota) => {
+                self.log.forget(quota, now);
+                self.log.is_empty()
+            }
+            Limit::Meter(_) => true,
         }
+    }
+
+    /// Applies a sweep of removed versions; `true` if the log can be removed.
+    pub(super) fn sweep(&mut self, sweeper: &mut Sweeper<'_, '_>) -> bool {
+        let (number, now) = (self.version, sweeper.now);
+        if number == 0 {
+            return false;
+        }
+        let migrate = |kept: &mut KeptLog, found: &MemoryVersion, target: &MemoryVersion| {
+            kept.carry(found, &target.generation);
+            kept.version = target.number;
+        };
+        sweeper.apply(self, number, migrate, |kept, reader| kept.is_idle(reader, now))
     }
 }
 
@@ -122,29 +153,29 @@ impl Logs {
         let mut shard = self.shard(key.hash);
         if let Some(kept) = shard.logs.get_mut(&key.hash) {
             let may_grow = || self.used.load(Ordering::Relaxed) < self.budget;
-            let grows = may_grow() || self.sweep_other_shards(context.registry, key.now, may_grow);
+            let grows = may_grow() || self.sweep_other_shards(&context.reader, key.now, may_grow);
             let growth = if grows { LogGrowth::Grow } else { LogGrowth::Full };
             return self.resize(kept, |kept| {
-                let quota = kept.migrate(context.registry, key);
-                kept.log.take_ahead(quota, cost, key.now, at, growth)
+                let quota = kept.migrate(&context.reader, key);
+                kept.log.take_ahead(&quota, cost, key.now, at, growth)
             });
         }
         let mut kept = key.first(context);
-        let quota = kept.migrate(context.registry, key);
-        kept.log.forget(quota, key.now);
-        let decision = kept.log.peek(quota, cost, at);
+        let quota = kept.migrate(&context.reader, key);
+        kept.log.forget(&quota, key.now);
+        let decision = kept.log.peek(&quota, cost, at);
         if !decision.is_allowed() || cost == Cost::ZERO {
             return decision;
         }
-        self.sweep(&mut shard, context.registry, key.now);
+        self.sweep(&mut shard, &context.reader, key.now);
         // A charge counted after the newest entry adds one; any other is added to an existing entry.
         let entries = KEY_COST + kept.log.len() + 1;
         let allocate = || self.allocate(entries);
-        if !allocate() && !self.sweep_other_shards(context.registry, key.now, allocate) {
+        if !allocate() && !self.sweep_other_shards(&context.reader, key.now, allocate) {
             return take_shared(context, key, timed);
         }
         let before = kept.log.len();
-        let decision = kept.log.take_ahead(quota, cost, key.now, at, LogGrowth::Grow);
+        let decision = kept.log.take_ahead(&quota, cost, key.now, at, LogGrowth::Grow);
         self.used.fetch_sub(before + 1 - kept.log.len(), Ordering::Relaxed);
         shard.logs.insert(key.hash, kept);
         shard.sweep_order.push_back(key.hash);
@@ -154,20 +185,20 @@ impl Logs {
     pub(crate) fn peek(&self, context: &LogContext<'_>, key: &LogKey<'_>, timed: TimedCost) -> LimitDecision {
         let shard = self.shard(key.hash);
         let has_space =
-            || self.has_space() || self.sweep_other_shards(context.registry, key.now, || self.has_space());
+            || self.has_space() || self.sweep_other_shards(&context.reader, key.now, || self.has_space());
         let mut kept = match shard.logs.get(&key.hash) {
             Some(kept) => kept.clone(),
             None if !has_space() => key.version.data.overflow.log().clone(),
             None => key.first(context),
         };
-        let quota = kept.migrate(context.registry, key);
-        kept.log.peek(quota, timed.cost, key.now.saturating_add(timed.delay)).seen_earlier_by(timed.delay)
+        let quota = kept.migrate(&context.reader, key);
+        kept.log.peek(&quota, timed.cost, key.now.saturating_add(timed.delay)).seen_earlier_by(timed.delay)
     }
 
     pub(crate) fn refund(&self, context: &LogContext<'_>, key: &LogKey<'_>, cost: Cost) {
         self.amend(context, key, |kept| {
-            let quota = kept.migrate(context.registry, key);
-            kept.log.forget(quota, key.now);
+            let quota = kept.migrate(&context.reader, key);
+            kept.log.forget(&quota, key.now);
             kept.log.refund(cost);
         });
     }
@@ -196,18 +227,11 @@ impl Logs {
     }
 
     /// Checks the two oldest keys and removes those whose log no longer counts.
-    fn sweep(&self, shard: &mut Shard, registry: &MemoryRegistry, now: Nanos) {
+    fn sweep(&self, shard: &mut Shard, reader: &MemoryReader<'_>, now: Nanos) {
         for _ in 0..2 {
             let Some(hash) = shard.sweep_order.pop_front() else { return };
             let kept = shard.logs.get_mut(&hash).expect("every key in the sweep order has a log");
-            let idle = match &registry.get(kept.version).limit {
-                Limit::Log(quota) => self.resize(kept, |kept| {
-                    kept.log.forget(quota, now);
-                    kept.log.is_empty()
-                }),
-                Limit::Meter(_) => true,
-            };
-            if idle {
+            if self.resize(kept, |kept| kept.is_idle(reader, now)) {
                 let kept = shard.logs.remove(&hash).expect("the log was found above");
                 self.used.fetch_sub(KEY_COST + kept.log.len(), Ordering::Relaxed);
             } else {
@@ -222,17 +246,43 @@ impl Logs {
     #[cold]
     fn sweep_other_shards(
         &self,
-        registry: &MemoryRegistry,
+        reader: &MemoryReader<'_>,
         now: Nanos,
         is_enough: impl Fn() -> bool,
     ) -> bool {
         (0..SHARDS_SEARCHED).any(|_| {
             let next = self.searched.fetch_add(1, Ordering::Relaxed) % SHARDS;
             if let Ok(mut shard) = self.shards[next].try_lock() {
-                self.sweep(&mut shard, registry, now);
+                self.sweep(&mut shard, reader, now);
             }
             is_enough()
         })
+    }
+
+    /// Applies a sweep of removed versions to the logs of one shard; `false` if there is no such shard.
+    pub(super) fn sweep_shard(&self, index: usize, sweeper: &mut Sweeper<'_, '_>) -> bool {
+        let Some(shard) = self.shards.get(index) else { return false };
+        let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        let Shard { logs, sweep_order } = &mut *shard;
+        let before = logs.len();
+        logs.retain(|_, kept| {
+            let is_removed = self.resize(kept, |kept| kept.sweep(sweeper));
+            if is_removed {
+                self.used.fetch_sub(KEY_COST + kept.log.len(), Ordering::Relaxed);
+            }
+            !is_removed
+        });
+        if logs.len() < before {
+            sweep_order.retain(|hash| logs.contains_key(hash));
+        }
+        true
+    }
+
+    /// The version of every log.
+    #[cfg(test)]
+    pub(super) fn versions(&self) -> Vec<u32> {
+        let versions = |shard| self.shard(shard).logs.values().map(|kept| kept.version).collect::<Vec<_>>();
+        (0..SHARDS as u64).flat_map(versions).collect()
     }
 
     /// Runs `act` and updates the number of used entries.
@@ -265,12 +315,12 @@ fn take_shared(context: &LogContext<'_>, key: &LogKey<'_>, timed: TimedCost) -> 
     let (cost, at) = (timed.cost, key.now.saturating_add(timed.delay));
     context.debtors.count_overflow();
     let mut shared = key.version.data.overflow.log();
-    let quota = shared.migrate(context.registry, key);
+    let quota = shared.migrate(&context.reader, key);
     let growth = if shared.log.len() < OVERFLOW_ENTRIES { LogGrowth::Grow } else { LogGrowth::Full };
-    let decision = shared.log.take_ahead(quota, cost, key.now, at, growth);
+    let decision = shared.log.take_ahead(&quota, cost, key.now, at, growth);
     if decision.is_allowed() && cost > Cost::ZERO {
         let earliest = key.now.min(context.clock.wall_at(key.now));
-        context.debtors.record_debt(key.debtor(), shared.log.empty_at(quota, at), earliest);
+        context.debtors.record_debt(key.debtor(), shared.log.empty_at(&quota, at), earliest);
     }
     decision
 }

@@ -2,16 +2,19 @@
 //!
 //! - [`slot`] is the state of one key in one atomic word, [`probe`] the protocol by which keys share slots,
 //!   [`table`] the slots themselves, [`words`] the operations on them.
-//! - [`version`] is the data attached to each version of a limit, [`migrate`] the migration of a slot that was
-//!   written with another version.
+//! - [`version`] is the data attached to each version of a limit, [`home`] the charge of a slot that was written with
+//!   the caller's version, [`migrate`] the migration of one that was written with another, and [`sweep`] that of
+//!   all slots and logs of versions that are removed.
 //! - [`overflow`] is for keys that find no slot, [`logs`] for sliding logs, which do not fit into a word.
 //! - [`window_time`] decides which of the two clocks a limit uses.
 
+mod home;
 mod logs;
 mod migrate;
 mod overflow;
 mod probe;
 mod slot;
+mod sweep;
 mod table;
 mod version;
 mod window_time;
@@ -22,7 +25,7 @@ mod model_tests;
 
 use std::convert::Infallible;
 use std::hash::Hash;
-use std::sync::Arc;
+use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
@@ -35,6 +38,7 @@ use crate::{
 };
 use logs::{LogContext, LogKey, Logs};
 use overflow::Debtors;
+use sweep::Sweep;
 use table::SlotTable;
 use version::MemoryRegistry;
 
@@ -106,23 +110,28 @@ pub struct Memory<C = MonotonicClock> {
     registry: MemoryRegistry,
     debtors: Debtors,
     windows: WindowTime,
+    /// The removal of versions that nobody uses, while it is under way. Locked after the names of limits.
+    sweep: Mutex<Option<Sweep>>,
     clock: C,
 }
 
 /// A key of one limit, hashed.
 #[derive(Clone, Copy)]
 pub(crate) struct HashedKey<'a> {
-    pub(crate) version: &'a Arc<MemoryVersion>,
+    pub(crate) version: &'a MemoryVersion,
     pub(crate) hash: u64,
 }
 
 impl<'a> HashedKey<'a> {
-    fn logged(self, quota: &'a LogQuota, now: Nanos) -> LogKey<'a> {
+    fn logged<'k>(self, quota: &'k LogQuota, now: Nanos) -> LogKey<'k>
+    where
+        'a: 'k,
+    {
         LogKey { hash: self.hash, version: self.version, quota, now }
     }
 
     #[inline]
-    pub(crate) fn new<K: Hash + ?Sized>(version: &'a Arc<MemoryVersion>, key: &K) -> HashedKey<'a> {
+    pub(crate) fn new<K: Hash + ?Sized>(version: &'a MemoryVersion, key: &K) -> HashedKey<'a> {
         HashedKey { version, hash: version.data.hash(key) }
     }
 }
@@ -150,20 +159,26 @@ impl<C: Clock> Memory<C> {
             registry: MemoryRegistry::default(),
             debtors: Debtors::new(options.max_keys),
             windows: WindowTime::default(),
+            sweep: Mutex::default(),
             clock,
         })
     }
 
-    /// Removes limits whose keys are all idle at `now` and that have no edits, variants or logs. References to
-    /// them must not be used any more: their numbers are reused.
-    #[cfg_attr(not(feature = "policy"), expect(dead_code, reason = "only ad hoc limits are removed"))]
-    pub(crate) fn forget(&mut self, versions: &[u32], now: Nanos) {
-        let highest = versions.iter().copied().max().unwrap_or_default();
-        let mut dead = vec![false; highest as usize + 1];
-        versions.iter().for_each(|&version| dead[version as usize] = true);
-        let wall = self.clock.wall_at(now);
-        self.table.forget(|version| dead.get(version as usize).is_some_and(|dead| *dead), now, wall);
-        self.registry.forget(versions);
+    /// [`Store::limits`] without removing what nobody uses any more: for requests that register limits.
+    #[cfg_attr(
+        not(feature = "policy"),
+        expect(dead_code, reason = "only the engine's requests register limits")
+    )]
+    pub(crate) fn limits_on_request(
+        &self,
+        limits: &[NamedLimit<'_>],
+        now: Nanos,
+    ) -> Result<Vec<LimitRef>, LimitError> {
+        self.registry.registration().name_all(limits, self.clock_pair(now))
+    }
+
+    fn clock_pair(&self, now: Nanos) -> ClockPair {
+        ClockPair { steady: now, wall: self.clock.wall_at(now) }
     }
 
     /// The clock of this store.
@@ -171,9 +186,11 @@ impl<C: Clock> Memory<C> {
         &self.clock
     }
 
-    /// The current data of a limit registered in this store.
-    pub(crate) fn version(&self, limit: &LimitRef) -> &Arc<MemoryVersion> {
-        self.registry.get(limit.id())
+    /// The version of a limit registered in this store.
+    #[inline]
+    pub(crate) fn version<'a>(&self, limit: &'a LimitRef) -> &'a MemoryVersion {
+        let version = MemoryVersion::of(limit).filter(|version| self.registry.has_made(version));
+        version.expect("a limit is used with the store in which it was registered")
     }
 
     /// Pretends that all version numbers except `left` have been assigned.
@@ -200,8 +217,8 @@ impl<C: Clock> Memory<C> {
 
     /// [`Store::charge`], which a memory store always answers at once.
     pub fn charge_now(&self, intent: Intent, charges: &[Charge<'_>], now: Nanos) -> Verdict {
-        let key = |charge: &Charge<'_>| HashedKey::new(self.version(charge.limit), charge.key);
-        let keys: SmallVec<[HashedKey<'_>; 8]> = charges.iter().map(key).collect();
+        let keys: SmallVec<[HashedKey<'_>; 8]> =
+            charges.iter().map(|charge| HashedKey::new(self.version(charge.limit), charge.key)).collect();
         self.apply_timed(intent, &keys, |i| (charges[i].timed_cost(), charges[i].role), now)
     }
 
@@ -279,10 +296,14 @@ impl<C: Clock> Memory<C> {
     pub(crate) fn take(&self, key: HashedKey<'_>, cost: Cost, now: Nanos) -> LimitDecision {
         match &key.version.limit {
             Limit::Meter(meter) => self.take_word(key, meter, cost, now),
-            Limit::Log(quota) => {
-                self.logs.take(&self.log_context(), &key.logged(quota, now), TimedCost::now(cost))
-            }
+            Limit::Log(quota) => self.take_log(key, quota, TimedCost::now(cost), now),
         }
+    }
+
+    /// Kept out of line, because words are faster without this code beside them.
+    #[inline(never)]
+    fn take_log(&self, key: HashedKey<'_>, quota: &LogQuota, timed: TimedCost, now: Nanos) -> LimitDecision {
+        self.logs.take(&self.log_context(), &key.logged(quota, now), timed)
     }
 
     /// [`Memory::take`] for a charge that may be delayed.
@@ -291,15 +312,15 @@ impl<C: Clock> Memory<C> {
             return self.take(key, timed.cost, now);
         }
         match &key.version.limit {
-            Limit::Meter(_) => self.take_word_ahead(key, timed, now),
-            Limit::Log(quota) => self.logs.take(&self.log_context(), &key.logged(quota, now), timed),
+            Limit::Meter(meter) => self.take_word_ahead(key, meter, timed, now),
+            Limit::Log(quota) => self.take_log(key, quota, timed, now),
         }
     }
 
     /// The decision that a take would return, without taking anything.
     pub(crate) fn peek(&self, key: HashedKey<'_>, timed: TimedCost, now: Nanos) -> LimitDecision {
         match &key.version.limit {
-            Limit::Meter(_) => self.peek_word(key, timed, now),
+            Limit::Meter(meter) => self.peek_word(key, meter, timed, now),
             Limit::Log(quota) => self.logs.peek(&self.log_context(), &key.logged(quota, now), timed),
         }
     }
@@ -324,7 +345,7 @@ impl<C: Clock> Memory<C> {
     }
 
     fn log_context(&self) -> LogContext<'_> {
-        LogContext { registry: &self.registry, debtors: &self.debtors, clock: &self.clock }
+        LogContext { reader: self.registry.read(), debtors: &self.debtors, clock: &self.clock }
     }
 }
 
@@ -332,7 +353,14 @@ impl<C: Clock> Store for Memory<C> {
     type Error = Infallible;
 
     fn limits(&self, limits: &[NamedLimit<'_>], now: Nanos) -> Result<Vec<LimitRef>, LimitError> {
-        self.registry.name_all(limits, ClockPair { steady: now, wall: self.clock.wall_at(now) })
+        let mut registration = self.registry.registration();
+        let mut named = registration.name_all(limits, self.clock_pair(now));
+        if let Err(LimitError::TooMany { .. }) = named {
+            self.reclaim_all(&mut registration, now);
+            named = registration.name_all(limits, self.clock_pair(now));
+        }
+        self.reclaim_some(&mut registration, now);
+        named
     }
 
     fn check_limits(&self, limits: &[NamedLimit<'_>]) -> Result<(), LimitError> {
@@ -340,7 +368,7 @@ impl<C: Clock> Store for Memory<C> {
     }
 
     fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
-        self.registry.variant(limit.id(), trust).map(|variant| variant.handle.clone())
+        self.registry.variant(limit, trust)
     }
 
     #[inline]

@@ -100,7 +100,7 @@ pub(crate) trait SlotWindow {
 }
 
 /// The number of near lines: the home line and its neighbour.
-const NEAR_LINES: usize = 2;
+pub(super) const NEAR_LINES: usize = 2;
 
 /// A slot and its position in the search order.
 struct Spot<'a, S> {
@@ -165,32 +165,6 @@ impl<W: SlotWindow, R: SlotRules> Probe<'_, W, R> {
             };
             if let Some(updated) = done {
                 return Ok(updated);
-            }
-        }
-    }
-
-    /// [`Probe::update`] for the usual case: the key is in its home line, with the current version. `Ok` with
-    /// the stored state, or `Err` with the state that was left unchanged; `None` if the key is not (or no
-    /// longer) there.
-    #[inline(always)]
-    pub(crate) fn update_at_home(&self, act: impl Fn(u64) -> Option<u64>) -> Option<Result<u64, u64>> {
-        // The position in the line is unpredictable, so all slots are compared without branches.
-        let mut own = None;
-        for slot in self.window.line(0)? {
-            let seen = slot.get();
-            own = if seen.tag == self.tag { Some((slot, seen.state)) } else { own };
-        }
-        let (slot, mut seen) = own?;
-        let entry = |state| SlotEntry { tag: self.tag, state };
-        loop {
-            let Some(state) = act(seen) else { return Some(Err(seen)) };
-            if state == seen {
-                return Some(Ok(state));
-            }
-            match slot.replace(entry(seen), entry(state)) {
-                Ok(()) => return Some(Ok(state)),
-                Err(other) if other.tag == self.tag => seen = other.state,
-                Err(_) => return None,
             }
         }
     }

@@ -102,6 +102,11 @@ impl SlotTable {
         }
     }
 
+    /// All slots from an index on, in pieces of this size.
+    pub(crate) fn pieces(&self, from: usize, size: usize) -> impl Iterator<Item = &[AtomicU128]> {
+        self.slots().get(from..).unwrap_or_default().chunks(size)
+    }
+
     /// The number of slots.
     pub(crate) fn slot_count(&self) -> usize {
         self.slots().len()

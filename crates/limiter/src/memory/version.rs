@@ -4,17 +4,18 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
 
 use siphasher::sip::SipHasher13;
-use tidegate_core::Meter;
+use tidegate_core::{Limit, Meter};
 
 use super::overflow::Overflow;
 use super::slot::VERSION_BITS;
-use crate::LimitRef;
 use crate::history::{self, History, VERSIONS_MAX, VersionData};
 
 /// The limits registered in a memory store.
 pub(crate) type MemoryRegistry = History<Arc<LimitIdentity>>;
 /// One version of a limit.
 pub(crate) type MemoryVersion = history::LimitVersion<Arc<LimitIdentity>>;
+/// Reads the versions with which states are written.
+pub(crate) type MemoryReader<'a> = history::VersionReader<'a, Arc<LimitIdentity>>;
 
 /// A slot stores the number of the version with which its state is written.
 const _: () = assert!(VERSIONS_MAX < 1 << VERSION_BITS);
@@ -44,11 +45,15 @@ impl LimitIdentity {
 }
 
 impl VersionData for Arc<LimitIdentity> {
-    fn plain<'a>(_: &LimitRef, mut before: impl Iterator<Item = &'a MemoryVersion>) -> Arc<LimitIdentity> {
+    fn plain<'a>(
+        _: &str,
+        _: &Limit,
+        mut before: impl Iterator<Item = &'a MemoryVersion>,
+    ) -> Arc<LimitIdentity> {
         before.next().map_or_else(|| Arc::new(LimitIdentity::new()), |first| first.data.clone())
     }
 
-    fn variant(_: &LimitRef, plain: &MemoryVersion) -> Arc<LimitIdentity> {
+    fn variant(_: u8, plain: &MemoryVersion) -> Arc<LimitIdentity> {
         plain.data.clone()
     }
 }
@@ -57,14 +62,6 @@ impl MemoryVersion {
     /// The meter, if the state of the limit is a word.
     pub(crate) fn meter(&self) -> Option<&Meter> {
         self.limit.meter()
-    }
-}
-
-impl MemoryRegistry {
-    /// The meter of a version that is stored in slots.
-    #[inline]
-    pub(crate) fn meter(&self, number: u32) -> &Meter {
-        self.get(number).meter().expect("only meters keep their state in slots")
     }
 }
 
@@ -79,8 +76,8 @@ mod tests {
         let hash = |name, capacity| {
             let quota = Quota::new(1, Nanos::SECOND, capacity).unwrap();
             let limit = registry.name(name, quota.into(), Carry::AsIs, Nanos::ZERO).unwrap();
-            let trusted = registry.variant(limit.id(), 50).unwrap();
-            [registry.get(limit.id()), trusted].map(|version| version.data.hash("key"))
+            let trusted = registry.variant(&limit, 50).unwrap();
+            [&limit, &trusted].map(|limit| MemoryVersion::of(limit).unwrap().data.hash("key"))
         };
         let first = hash("a", 10);
         assert_eq!(first[0], first[1], "so does a trust");

@@ -1,16 +1,17 @@
 //! Charging limits whose state is one word: in the key's slot, or in the overflow bucket of its limit.
 
 use std::cell::Cell;
-use std::sync::Arc;
 
 use portable_atomic::AtomicU128;
 use tidegate_core::{Cost, LimitDecision, Meter, Nanos, token_bucket};
 
+use super::home::OwnVersion;
+use super::migrate::is_idle;
 use super::overflow::{DebtKind, Debtor, Debtors};
 use super::probe::{Probe, SlotRules, SlotUpdate, SlotWindow, TableFull};
 use super::slot::{Slot, SlotEntry, Tag};
 use super::table::TableWindow;
-use super::version::{MemoryRegistry, MemoryVersion};
+use super::version::{MemoryReader, MemoryVersion};
 use super::window_time::{ChargeTime, WindowTime, charged_at};
 use super::{HashedKey, Memory};
 use crate::Clock;
@@ -19,9 +20,10 @@ use crate::history::edits::extend_wait_for_stored_trust;
 
 /// The rules of the slot protocol for one key at one instant.
 pub(super) struct KeyRules<'a> {
-    registry: &'a MemoryRegistry,
+    /// Made before any slot is read.
+    reader: MemoryReader<'a>,
     debtors: &'a Debtors,
-    version: &'a Arc<MemoryVersion>,
+    version: &'a MemoryVersion,
     hash: u64,
     now: Nanos,
     clock: &'a dyn Clock,
@@ -46,7 +48,7 @@ impl KeyRules<'_> {
     /// The state of the overflow bucket, as an entry of the key.
     fn shared_entry(&self, tag: Tag) -> SlotEntry {
         let entry = self.version.data.overflow.slot.get();
-        if entry.is_empty() || entry.is_claim() {
+        if entry.is_empty() || entry.is_dead() || entry.is_claim() {
             SlotEntry { tag, state: 0 }
         } else {
             SlotEntry { tag: tag.with_version(entry.tag.version()), ..entry }
@@ -56,14 +58,13 @@ impl KeyRules<'_> {
 
 impl SlotRules for KeyRules<'_> {
     fn is_idle(&self, entry: SlotEntry) -> bool {
-        let number = entry.tag.version();
-        let version = if number == self.version.number { self.version } else { self.registry.get(number) };
-        self.registry.is_idle(version, entry.state, |meter| self.now(meter))
+        let version = self.reader.known(entry.tag.version(), self.version);
+        is_idle(&version, entry.state, |meter| self.now(meter))
     }
 
     fn migrate(&self, entry: SlotEntry, tag: Tag) -> SlotEntry {
         let (version, state) =
-            self.registry.migrate(entry.tag.version(), entry.state, self.version, |meter| self.now(meter));
+            self.reader.migrate(entry.tag.version(), entry.state, self.version, |meter| self.now(meter));
         SlotEntry { tag: tag.with_version(version), state }
     }
 
@@ -112,44 +113,37 @@ impl<C: Clock> Memory<C> {
         cost: Cost,
         now: Nanos,
     ) -> LimitDecision {
-        let rules = self.rules(key, now);
         let at = self.windows.of(meter, &self.clock, now);
-        match self.probe(key, &rules).update_at_home(|state| meter.charge(state, cost, at)) {
+        match self.own_version(key).update_at_home(|state| meter.charge(state, cost, at)) {
             Some(charged) => meter.decision(charged, cost, at),
-            None => self.take_anywhere(key, &rules, TimedCost::now(cost)),
+            None => self.take_anywhere(key, meter, TimedCost::now(cost), now),
         }
     }
 
     /// [`Memory::take_word`] for a delayed charge. Only the arithmetic of the meter uses the delay: slots,
     /// neighbours and debts use the real `now`.
-    pub(super) fn take_word_ahead(&self, key: HashedKey<'_>, timed: TimedCost, now: Nanos) -> LimitDecision {
-        self.take_anywhere(key, &self.rules(key, now), timed)
+    pub(super) fn take_word_ahead(
+        &self,
+        key: HashedKey<'_>,
+        meter: &Meter,
+        timed: TimedCost,
+        now: Nanos,
+    ) -> LimitDecision {
+        self.take_anywhere(key, meter, timed, now)
     }
 
     /// The decision on a charge whose state may have been stored with another version.
     #[inline(never)]
-    fn decision(&self, updated: SlotUpdate, timed: TimedCost) -> LimitDecision {
+    fn decision(&self, rules: &KeyRules<'_>, updated: SlotUpdate, timed: TimedCost) -> LimitDecision {
         let SlotUpdate { version, state, when, found } = updated;
-        let meter = self.registry.meter(version);
+        let version = rules.reader.known(version, rules.version);
+        let meter = version.slot_meter();
         let decision = meter.decision_ahead(state, timed.cost, self.instant(meter, when), timed.delay);
         if state.is_ok() {
             decision
         } else {
-            self.extend_wait(decision, found, version, timed.cost, when.now)
+            extend_wait(rules, decision, found, &version, timed.cost, when.now)
         }
-    }
-
-    /// Lengthens the wait of a denial if the key is stored at another trust.
-    fn extend_wait(
-        &self,
-        decision: LimitDecision,
-        found: SlotEntry,
-        version: u32,
-        cost: Cost,
-        now: Nanos,
-    ) -> LimitDecision {
-        let unchanged = || self.registry.unchanged((found.tag.version(), found.state), version);
-        extend_wait_for_stored_trust(decision, unchanged, cost, now)
     }
 
     /// The time of a charge on the clock that a meter uses.
@@ -159,14 +153,34 @@ impl<C: Clock> Memory<C> {
     }
 
     /// The word after a charge, or `None` if it is denied.
-    fn charge(&self, version: u32, state: u64, timed: TimedCost, when: ChargeTime) -> Option<u64> {
-        let meter = self.registry.meter(version);
+    fn charge(
+        &self,
+        rules: &KeyRules<'_>,
+        version: u32,
+        state: u64,
+        timed: TimedCost,
+        when: ChargeTime,
+    ) -> Option<u64> {
+        let version = rules.reader.known(version, rules.version);
+        let meter = version.slot_meter();
         meter.charge_ahead(state, timed.cost, self.instant(meter, when), timed.delay)
     }
 
     #[inline(never)]
-    fn take_anywhere(&self, key: HashedKey<'_>, rules: &KeyRules<'_>, timed: TimedCost) -> LimitDecision {
-        let charge = |version, state, when| self.charge(version, state, timed, when);
+    fn take_anywhere(
+        &self,
+        key: HashedKey<'_>,
+        meter: &Meter,
+        timed: TimedCost,
+        now: Nanos,
+    ) -> LimitDecision {
+        let at = self.windows.of(meter, &self.clock, now);
+        let charge = |state| meter.charge_ahead(state, timed.cost, at, timed.delay);
+        if let Some(charged) = self.own_version(key).update(charge) {
+            return meter.decision_ahead(charged, timed.cost, at, timed.delay);
+        }
+        let rules = &self.rules(key, now);
+        let charge = |version, state, when| self.charge(rules, version, state, timed, when);
         let updated = loop {
             match self.probe(key, rules).update(charge) {
                 Ok(updated) => break updated,
@@ -177,7 +191,7 @@ impl<C: Clock> Memory<C> {
                 }
             }
         };
-        self.decision(updated, timed)
+        self.decision(rules, updated, timed)
     }
 
     /// Charges the overflow bucket. `None` if the key has got a slot meanwhile: then the charge is handed back,
@@ -186,19 +200,20 @@ impl<C: Clock> Memory<C> {
     #[cold]
     fn take_shared(&self, key: HashedKey<'_>, rules: &KeyRules<'_>, timed: TimedCost) -> Option<SlotUpdate> {
         self.debtors.count_overflow();
-        let charge = |version, state, when| self.charge(version, state, timed, when);
+        let charge = |version, state, when| self.charge(rules, version, state, timed, when);
         let shared = SharedRules(rules);
         let updated = shared_bucket(&shared).update(charge).expect("the only slot is always usable");
         if updated.state.is_ok() && timed.cost > Cost::ZERO {
-            let charged_at = self.instant(self.registry.meter(updated.version), updated.when);
-            let extra = self.registry.extra_idle_time(self.registry.get(updated.version));
-            let full_after = self.decision(updated, timed).reset_after.saturating_add(extra);
+            let version = rules.reader.known(updated.version, rules.version);
+            let charged_at = self.instant(version.slot_meter(), updated.when);
+            let full_after = self.decision(rules, updated, timed).reset_after;
+            let full_after = full_after.saturating_add(version.extra_idle_time());
             let earliest = updated.when.now.min(rules.wall());
             self.debtors.record_debt(rules.debtor(), charged_at.saturating_add(full_after), earliest);
             if self.probe(key, rules).is_present() {
                 let now = self.clock.now().max(updated.when.now);
                 shared_bucket(&shared).amend(|version, state, _| {
-                    self.word_after_hand_back(key.version, version, state, timed, (charged_at, now))
+                    self.word_after_hand_back(rules, version, state, timed, (charged_at, now))
                 });
                 return None;
             }
@@ -206,22 +221,33 @@ impl<C: Clock> Memory<C> {
         Some(updated)
     }
 
-    pub(super) fn peek_word(&self, key: HashedKey<'_>, timed: TimedCost, now: Nanos) -> LimitDecision {
+    pub(super) fn peek_word(
+        &self,
+        key: HashedKey<'_>,
+        meter: &Meter,
+        timed: TimedCost,
+        now: Nanos,
+    ) -> LimitDecision {
+        if let Some(state) = self.own_version(key).peek() {
+            let at = self.windows.of(meter, &self.clock, now);
+            return meter.peek_ahead(state, timed.cost, at, timed.delay);
+        }
         let rules = self.rules(key, now);
         let probe = self.probe(key, &rules);
         let found = probe.peek().unwrap_or_else(|| {
             if probe.has_free_slot() { rules.first(probe.tag) } else { rules.shared_entry(probe.tag) }
         });
         let entry = probe.migrate(found);
-        let version = entry.tag.version();
-        let meter = self.registry.meter(version);
+        let version = rules.reader.known(entry.tag.version(), key.version);
+        let meter = version.slot_meter();
         let decision = meter.peek_ahead(entry.state, timed.cost, rules.now(meter), timed.delay);
-        self.extend_wait(decision, found, version, timed.cost, now)
+        extend_wait(&rules, decision, found, &version, timed.cost, now)
     }
 
     pub(super) fn refund_word(&self, key: HashedKey<'_>, cost: Cost, now: Nanos) {
-        self.amend(key, now, |version, state| {
-            let meter = self.registry.meter(version);
+        self.amend(key, now, |rules, version, state| {
+            let version = rules.reader.known(version, rules.version);
+            let meter = version.slot_meter();
             meter.refund(state, cost, self.windows.of(meter, &self.clock, now))
         });
     }
@@ -238,10 +264,10 @@ impl<C: Clock> Memory<C> {
         let rules = self.rules(key, now);
         let wait = Cell::new(None);
         let act = |version, state, when: ChargeTime| {
-            let Meter::TokenBucket(quota) = self.registry.meter(version) else { return None };
             if version != key.version.number {
                 return None;
             }
+            let Some(Meter::TokenBucket(quota)) = key.version.meter() else { return None };
             let (until_held, next) = token_bucket::pace(state, quota, cost, delayed, when.now);
             wait.set(Some(until_held));
             Some(next)
@@ -253,45 +279,50 @@ impl<C: Clock> Memory<C> {
     }
 
     pub(super) fn hand_back_word(&self, key: HashedKey<'_>, timed: TimedCost, at: Nanos, now: Nanos) {
-        self.amend(key, now, |version, state| {
-            let at = charged_at(self.registry.meter(version), &self.clock, at);
-            self.word_after_hand_back(key.version, version, state, timed, (at, now))
+        self.amend(key, now, |rules, version, state| {
+            let at = charged_at(rules.reader.known(version, rules.version).slot_meter(), &self.clock, at);
+            self.word_after_hand_back(rules, version, state, timed, (at, now))
         });
     }
 
-    /// The word without a charge that was made with version `charged` at `charged_at` (on the clock of its
+    /// The word without a charge that was made with the key's version at `charged_at` (on the clock of its
     /// meter), and is handed back at `now` in a word of another version.
     fn word_after_hand_back(
         &self,
-        charged: &MemoryVersion,
+        rules: &KeyRules<'_>,
         version: u32,
         state: u64,
         timed: TimedCost,
         (charged_at, now): (Nanos, Nanos),
     ) -> u64 {
-        if !self.registry.keeps_tokens(charged, self.registry.get(version)) {
+        let (charged, version) = (rules.version, rules.reader.known(version, rules.version));
+        if !charged.generation.keeps_tokens(&version.generation, charged.trust) {
             return state;
         }
-        let meter = self.registry.meter(version);
+        let meter = version.slot_meter();
         let now = self.windows.of(meter, &self.clock, now);
         meter.hand_back(state, timed.cost, meter.as_of(charged_at, timed.delay), now)
     }
 
     /// Gives something back to the key's own slot or to the overflow bucket it charged. A key that has neither
     /// is idle, and there is nothing to give back to.
-    fn amend(&self, key: HashedKey<'_>, now: Nanos, act: impl Fn(u32, u64) -> u64) {
+    fn amend(&self, key: HashedKey<'_>, now: Nanos, act: impl Fn(&KeyRules<'_>, u32, u64) -> u64) {
         let rules = self.rules(key, now);
-        let act = |version, state, _| act(version, state);
+        let act = |version, state, _| act(&rules, version, state);
         if !self.probe(key, &rules).amend(act) && self.debtors.may_owe(rules.debtor(), rules.own_now()) {
             shared_bucket(&SharedRules(&rules)).amend(act);
         }
     }
 
-    #[inline]
     fn rules<'a>(&'a self, key: HashedKey<'a>, now: Nanos) -> KeyRules<'a> {
-        let (registry, debtors) = (&self.registry, &self.debtors);
+        let (reader, debtors) = (self.registry.read(), &self.debtors);
         let (clock, windows) = (&self.clock, &self.windows);
-        KeyRules { registry, debtors, version: key.version, hash: key.hash, now, clock, windows }
+        KeyRules { reader, debtors, version: key.version, hash: key.hash, now, clock, windows }
+    }
+
+    #[inline]
+    fn own_version(&self, key: HashedKey<'_>) -> OwnVersion<TableWindow<'_>> {
+        OwnVersion { window: self.table.window(key.hash), tag: Tag::new(key.hash, key.version.number) }
     }
 
     #[inline]
@@ -308,6 +339,19 @@ impl<C: Clock> Memory<C> {
             counters: &self.table.counters,
         }
     }
+}
+
+/// Lengthens the wait of a denial if the key is stored at another trust.
+fn extend_wait(
+    rules: &KeyRules<'_>,
+    decision: LimitDecision,
+    found: SlotEntry,
+    version: &MemoryVersion,
+    cost: Cost,
+    now: Nanos,
+) -> LimitDecision {
+    let unchanged = || rules.reader.unchanged((found.tag.version(), found.state), version);
+    extend_wait_for_stored_trust(decision, unchanged, cost, now)
 }
 
 /// A window of one slot.

@@ -51,7 +51,7 @@ pub(crate) struct Denials {
 #[derive(Clone, Copy, Debug)]
 struct Remembered {
     /// The version of the limit that was charged.
-    limit_id: u32,
+    limit_id: u64,
     edits: u32,
     timing: Timing,
     level: Level,

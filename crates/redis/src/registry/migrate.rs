@@ -54,34 +54,39 @@ impl LimitRegistry {
                 poisoned: true,
             };
         };
-        let history = &self.history;
-        let plain = history.plain(requested);
-        let is_known =
-            |known: &&RedisVersion| known.limit == numbers.limit && known.data.edition() == numbers.edition;
-        let known = history.generations(plain).find(is_known);
+        let registration = self.history.registration();
+        let generations = || registration.generations(&requested.name);
+        let is_requested = |known: &&Arc<RedisVersion>| Arc::ptr_eq(&known.generation, &requested.generation);
+        // Neither an ad hoc limit nor one that was removed meanwhile is there.
+        let plain = generations().find(is_requested).unwrap_or(requested);
+        let is_known = |known: &&Arc<RedisVersion>| {
+            known.generation.limit == numbers.limit && known.data.edition() == numbers.edition
+        };
+        let known = std::iter::once(plain).chain(generations()).find(is_known);
         let (version, edits) = match known {
-            Some(known) if known.generation > plain.generation => {
-                let variant = history.variant(known.number, requested.trust);
-                (variant.unwrap_or_else(|_| history.get(known.number)), Vec::new())
+            Some(known) if known.generation.index > plain.generation.index => {
+                let variant = registration.version_at(&known.generation, requested.trust);
+                (variant.unwrap_or_else(|_| known.clone()), Vec::new())
             }
             Some(known) => {
-                let edits: Vec<Edit> = history.edits(known, plain, numbers.trust).collect();
+                let edits: Vec<Edit> = known.generation.edits_to(&plain.generation, numbers.trust).collect();
                 let late = edits.first().is_some_and(|edit| written_after(&found, edit));
-                (requested, if late { vec![foreign_edit(&numbers, plain, now)] } else { edits })
+                let edits = if late { vec![foreign_edit(&numbers, plain, now)] } else { edits };
+                (requested.clone(), edits)
             }
-            None if numbers.limit == plain.limit => {
+            None if numbers.limit == plain.generation.limit => {
                 plain.data.adopt(numbers.edition);
                 requested.data.adopt(numbers.edition);
-                (requested, Vec::new())
+                (requested.clone(), Vec::new())
             }
             None => {
-                note_foreign_numbers(plain, &numbers.limit);
-                (requested, vec![foreign_edit(&numbers, plain, now)])
+                note_foreign_numbers(plain, registration.variants(plain), &numbers.limit);
+                (requested.clone(), vec![foreign_edit(&numbers, plain, now)])
             }
         };
         let keeps_tokens = match known {
-            Some(known) => history.keeps_tokens(plain, known),
-            None => numbers.limit == plain.limit,
+            Some(known) => plain.generation.keeps_tokens(&known.generation, 0),
+            None => numbers.limit == plain.generation.limit,
         };
         let limit = edits.last().map_or_else(|| scaled(&numbers.limit, numbers.trust), |edit| edit.after);
         let state = fewer_tokens(&limit, after_edits(&found, &edits, |edit| edit.at().min(now)), || {
@@ -95,7 +100,7 @@ impl LimitRegistry {
             _ => None,
         };
         let state = if retrusted { retrust(state, &limit, &version.limit, now) } else { state };
-        MigratedState { version: version.clone(), state, unchanged, keeps_tokens, poisoned }
+        MigratedState { version, state, unchanged, keeps_tokens, poisoned }
     }
 }
 
@@ -143,7 +148,7 @@ fn too_far(meter: &Meter, (first, second): (u64, u64), now: Nanos) -> Option<Opt
 fn foreign_edit(numbers: &StateNumbers, plain: &RedisVersion, now: Nanos) -> Edit {
     Edit {
         before: scaled(&numbers.limit, numbers.trust),
-        after: scaled(&plain.limit, numbers.trust),
+        after: scaled(&plain.generation.limit, numbers.trust),
         carry: Carry::AsIs,
         made: now.into(),
     }

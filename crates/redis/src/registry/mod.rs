@@ -9,9 +9,11 @@ mod migrate;
 mod numbers_text;
 mod version;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use tidegate::history::{History, VersionData};
+use tidegate::history::reclaim::Unused;
+use tidegate::history::{History, Registration, VersionData};
 use tidegate::{Limit, LimitError, LimitRef, NamedLimit, Nanos};
 
 pub use keys::BucketKey;
@@ -20,8 +22,10 @@ pub(crate) use version::RedisVersion;
 use crate::calls::wire::numbers::countable;
 use version::VersionNames;
 
-/// The version number of ad hoc limits, which are never named.
-pub(crate) const AD_HOC: u32 = 0;
+/// The id of ad hoc limits, which are never named.
+pub(crate) const AD_HOC: u64 = 0;
+/// How many edits a node remembers from before the policies that are in use, and how many names that none of them has.
+const KEPT: usize = 1 << 12;
 /// The name of ad hoc limits in reports.
 const AD_HOC_NAME: &str = "throttle";
 
@@ -42,13 +46,23 @@ impl LimitRegistry {
         &self.prefix
     }
 
-    /// Names or edits limits: all of them, or none.
+    /// Names or edits limits: all of them, or none. The oldest edits, and the names that nobody uses for the longest
+    /// time, are forgotten: states in their numbers are then read like those of another node.
     pub(crate) fn name_all(
         &self,
         limits: &[NamedLimit<'_>],
         now: Nanos,
     ) -> Result<Vec<LimitRef>, LimitError> {
-        self.history.name_all(limits, now.into())
+        let mut registration = self.history.registration();
+        let mut named = registration.name_all(limits, now.into());
+        if let Err(LimitError::TooMany { .. }) = named {
+            forget(&mut registration, 0);
+            named = registration.name_all(limits, now.into());
+        }
+        if registration.is_reclaim_due() {
+            forget(&mut registration, KEPT);
+        }
+        named
     }
 
     /// Could these limits be named or edited?
@@ -59,7 +73,7 @@ impl LimitRegistry {
     /// The variant of a limit at some trust; takes a lock only the first time.
     pub(crate) fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
         if limit.id() != AD_HOC {
-            return self.history.variant(limit.id(), trust).map(|version| version.handle.clone());
+            return self.history.variant(limit, trust);
         }
         if trust == 0 {
             return Ok(limit.clone());
@@ -78,16 +92,26 @@ impl LimitRegistry {
     /// The version of a limit that was named here, or of an ad hoc limit.
     pub(crate) fn version(&self, limit: &LimitRef) -> Arc<RedisVersion> {
         if limit.id() == AD_HOC {
-            Arc::new(RedisVersion::standalone(limit.clone(), VersionNames::ad_hoc(*limit.limit())))
+            Arc::new(RedisVersion::standalone(limit, VersionNames::ad_hoc(*limit.limit())))
         } else {
-            self.history.get(limit.id()).clone()
+            RedisVersion::shared_of(limit).expect("a limit is used with the store in which it was registered")
         }
     }
+}
 
-    /// How much longer than until it is full a state of a version is kept: see `BucketEntry::spare`.
-    pub(crate) fn spare(&self, version: &RedisVersion) -> Nanos {
-        self.history.extra_idle_time(version)
-    }
+/// Removes what nobody uses, except for the newest `kept` edits and as many names.
+fn forget(registration: &mut Registration<'_, VersionNames>, kept: usize) {
+    let Unused { generations, mut names } = registration.unused();
+    names.sort_unstable_by_key(|unused| unused.registered);
+    names.truncate(names.len().saturating_sub(kept));
+    let forgotten: HashSet<&str> = names.iter().map(|unused| &*unused.newest.name).collect();
+    let (mut gone, mut edits): (Vec<_>, Vec<_>) =
+        generations.into_iter().partition(|unused| forgotten.contains(&*unused.plain.name));
+    edits.sort_unstable_by_key(|unused| unused.plain.id);
+    edits.truncate(edits.len().saturating_sub(kept));
+    gone.append(&mut edits);
+    registration.remove(gone.iter(), names.iter());
+    registration.set_reclaim_time();
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ fn what_cannot_be_counted_is_not_named() {
         told.contains("`odd`") && told.contains("52 days") && told.contains("`store.mode: local`"),
         "{told}"
     );
-    assert_eq!(name(&registry, bucket(1, 1)).id(), 1, "not even the first was given a number");
+    assert_eq!(registry.history.registration().versions(), 0, "not even the first was given a number");
     assert!(registry.ad_hoc(odd).is_none());
 }
 
@@ -98,4 +98,74 @@ fn what_is_no_state_is_none() {
         let migrated = registry.migrate(&version, raw, Nanos::from_secs(1));
         assert!(migrated.poisoned && migrated.state == crate::State::Word(0), "{raw:?}");
     }
+}
+
+/// Registers the limits of one policy after another, each with `edited` edits and one name that no other has. Requests
+/// in progress hold the last few policies.
+fn edit_all_day(registry: &LimitRegistry, policies: u32, edited: u32) {
+    let names: Vec<String> = (0..edited).map(|index| index.to_string()).collect();
+    let mut in_progress = std::collections::VecDeque::new();
+    for policy in 0..policies {
+        let gone = format!("gone {policy}");
+        let named =
+            |name| NamedLimit { name, limit: bucket(1, 1 + policy), carry: Carry::AsIs, trusted: false };
+        let limits: Vec<NamedLimit<'_>> = names.iter().chain([&gone]).map(|name| named(name)).collect();
+        in_progress.push_back(registry.name_all(&limits, Nanos::ZERO).unwrap());
+        if in_progress.len() > 3 {
+            in_progress.pop_front();
+        }
+        let versions = registry.history.registration().versions();
+        // Three policies in progress, and the one that was just registered.
+        let expected = 2 * (2 * KEPT + 4 * limits.len());
+        assert!(versions <= expected, "{versions} versions after {policy} policies");
+    }
+}
+
+#[test]
+fn two_million_edits_take_no_more_numbers_than_are_kept() {
+    edit_all_day(&LimitRegistry::new("t"), 2_000, 1_000);
+}
+
+#[test]
+fn names_that_nobody_uses_are_forgotten() {
+    edit_all_day(&LimitRegistry::new("t"), 50_000, 2);
+}
+
+#[test]
+fn numbers_of_a_removed_version_return_in_another_edition() {
+    let registry = LimitRegistry::new("t");
+    let edition = |limit: &LimitRef| registry.version(limit).data.edition();
+    assert_eq!(edition(&name(&registry, bucket(1, 10))), 0);
+    name(&registry, bucket(1, 20));
+    assert_eq!(edition(&name(&registry, bucket(1, 10))), 1);
+    let _in_force = name(&registry, bucket(1, 30));
+    forget(&mut registry.history.registration(), 0);
+    assert_eq!(edition(&name(&registry, bucket(1, 10))), 2);
+    assert_eq!(edition(&name(&registry, bucket(1, 40))), 2, "it may have been there before");
+}
+
+#[test]
+fn an_edit_that_is_remembered_applies_and_one_that_is_forgotten_is_another_nodes() {
+    let migrated = |kept| {
+        let registry = LimitRegistry::new("t");
+        let edit = |capacity, carry| {
+            let named = NamedLimit { name: "a", limit: bucket(1, capacity), carry, trusted: false };
+            registry.name_all(&[named], Nanos::from_secs(1)).unwrap().remove(0)
+        };
+        edit(10, Carry::AsIs);
+        edit(20, Carry::Reset);
+        let now = edit(30, Carry::AsIs);
+        forget(&mut registry.history.registration(), kept);
+        // Full again ten seconds after the start.
+        let instant = crate::calls::wire::numbers::Scale::new(&Quota::new(1, Nanos::SECOND, 10).unwrap());
+        let (full_at, rest) = instant.unwrap().instant(Nanos::from_secs(11));
+        let raw =
+            [(full_at as f64).to_le_bytes().as_slice(), &(rest as f64).to_le_bytes(), b"b 1 1000000000 10"]
+                .concat();
+        let migrated = registry.migrate(&registry.version(&now), &raw, Nanos::from_secs(1));
+        assert!(!migrated.poisoned);
+        migrated.state
+    };
+    assert_eq!(migrated(KEPT), crate::State::Word(0), "the edit has reset it");
+    assert_ne!(migrated(0), crate::State::Word(0), "nobody gets tokens by an edit that is not known");
 }

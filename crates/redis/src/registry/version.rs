@@ -1,10 +1,11 @@
 //! The data that the shared store keeps with each version of a limit: the keys of its states, and their text.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use tidegate::history::{self, VersionData};
-use tidegate::{Limit, LimitError, LimitRef};
+use tidegate::{Limit, LimitError};
 
 use super::numbers_text::StateNumbers;
 use crate::calls::wire::numbers::countable;
@@ -23,6 +24,9 @@ pub(crate) struct VersionNames {
     /// For a version without trust: numbers that other nodes wrote its states in, and that this node does not know.
     foreign_numbers: Mutex<Vec<Limit>>,
     namer: KeyNamer,
+    /// Every edition of a version of this name that was removed is lower, in whatever numbers. Shared by all versions
+    /// of the name.
+    removed_below: Arc<AtomicU32>,
 }
 
 /// Numbers and their text.
@@ -33,8 +37,9 @@ struct Written {
 }
 
 impl VersionNames {
-    fn new(numbers: StateNumbers, namer: KeyNamer) -> VersionNames {
+    fn new(numbers: StateNumbers, namer: KeyNamer, removed_below: Arc<AtomicU32>) -> VersionNames {
         VersionNames {
+            removed_below,
             written: ArcSwap::from_pointee(Written::new(numbers)),
             foreign_numbers: Mutex::default(),
             namer,
@@ -44,7 +49,7 @@ impl VersionNames {
     /// For an ad hoc limit.
     pub(super) fn ad_hoc(limit: Limit) -> VersionNames {
         let numbers = StateNumbers { limit, trust: 0, edition: 0 };
-        VersionNames::new(numbers, KeyNamer::new(StateOwner::AdHoc(&numbers.text()), &limit))
+        VersionNames::new(numbers, KeyNamer::new(StateOwner::AdHoc(&numbers.text()), &limit), Arc::default())
     }
 
     /// Makes the keys of its buckets.
@@ -77,24 +82,40 @@ impl VersionData for VersionNames {
         countable(limit).map_err(|why| LimitError::NotShared { name: name.into(), why })
     }
 
-    /// Numbers that the limit had before get the next edition.
-    fn plain<'a>(limit: &LimitRef, before: impl Iterator<Item = &'a RedisVersion>) -> VersionNames {
-        let same = before.filter(|known| known.limit == *limit.limit());
-        let edition = same.map(|known| known.data.edition().saturating_add(1)).max().unwrap_or(0);
-        let numbers = StateNumbers { limit: *limit.limit(), trust: 0, edition };
-        VersionNames::new(numbers, KeyNamer::new(StateOwner::Named(limit.name()), limit.limit()))
+    /// Numbers that the limit had before get the next edition. Numbers that are not known may be those of a version
+    /// that was removed, so they get an edition that none of those had.
+    fn plain<'a>(name: &str, limit: &Limit, before: impl Iterator<Item = &'a RedisVersion>) -> VersionNames {
+        let (mut removed_below, mut same) = (Arc::default(), 0);
+        for known in before {
+            removed_below = known.data.removed_below.clone();
+            if known.limit == *limit {
+                same = same.max(known.data.edition().saturating_add(1));
+            }
+        }
+        let edition = same.max(removed_below.load(Ordering::Relaxed));
+        let numbers = StateNumbers { limit: *limit, trust: 0, edition };
+        VersionNames::new(numbers, KeyNamer::new(StateOwner::Named(name), limit), removed_below)
     }
 
-    fn variant(limit: &LimitRef, plain: &RedisVersion) -> VersionNames {
-        let numbers = plain.data.written.load().numbers;
-        VersionNames::new(StateNumbers { trust: limit.trust(), ..numbers }, plain.data.namer.clone())
+    fn variant(trust: u8, plain: &RedisVersion) -> VersionNames {
+        let data = &plain.data;
+        let numbers = StateNumbers { trust, ..data.written.load().numbers };
+        VersionNames::new(numbers, data.namer.clone(), data.removed_below.clone())
+    }
+
+    fn removed(&self) {
+        self.removed_below.fetch_max(self.edition().saturating_add(1), Ordering::Relaxed);
     }
 }
 
 /// Other nodes write the states of this version in numbers that this node does not know. They may have edited the limit
 /// away from this node's numbers, and apply that edit to every state in these numbers. What this node writes from now
 /// on is not from before their edit, so it gets the next edition: once for each of the foreign numbers.
-pub(super) fn note_foreign_numbers(plain: &RedisVersion, foreign: &Limit) {
+pub(super) fn note_foreign_numbers(
+    plain: &RedisVersion,
+    variants: impl Iterator<Item = Arc<RedisVersion>>,
+    foreign: &Limit,
+) {
     let mut foreign_numbers = plain.data.foreign_numbers.lock().unwrap_or_else(PoisonError::into_inner);
     if foreign_numbers.len() >= FOREIGN_NUMBERS_MAX || foreign_numbers.contains(foreign) {
         return;
@@ -102,7 +123,7 @@ pub(super) fn note_foreign_numbers(plain: &RedisVersion, foreign: &Limit) {
     foreign_numbers.push(*foreign);
     let edition = plain.data.edition().saturating_add(1);
     plain.data.adopt(edition);
-    plain.known_variants().for_each(|variant| variant.data.adopt(edition));
+    variants.for_each(|variant| variant.data.adopt(edition));
 }
 
 impl Written {

@@ -20,7 +20,7 @@ use tidegate_core::{Carry, Limit, Nanos, Quota};
 
 use super::{AdHocError, AdHocLimit};
 use crate::memory::MemoryVersion;
-use crate::{Clock, Memory, MemoryError, MemoryOptions, MemoryStats, Store};
+use crate::{Clock, LimitRef, Memory, MemoryError, MemoryOptions, MemoryStats, NamedLimit};
 
 /// The most limits at once; each takes about a kilobyte.
 pub(super) const SETS_MAX: usize = 65_536;
@@ -67,7 +67,7 @@ struct Index {
 /// An ad hoc limit.
 #[derive(Debug)]
 struct Set {
-    version: Arc<MemoryVersion>,
+    limit: LimitRef,
     /// The time an empty bucket takes to fill.
     fill: Nanos,
     /// Every use was at least [`GRACE`] before this.
@@ -157,11 +157,11 @@ impl<C: Clock> NumberSets<C> {
         &self,
         numbers: &AdHocLimit,
         now: Nanos,
-        act: impl Fn(&Memory<Arc<C>>, &Arc<MemoryVersion>) -> R,
+        act: impl Fn(&Memory<Arc<C>>, &MemoryVersion) -> R,
     ) -> Result<R, AdHocError> {
         let act = |shard: &LockShard<C>, set: &Set| {
             set.touch(now);
-            act(shard.memory(), &set.version)
+            act(shard.memory(), shard.memory().version(&set.limit))
         };
         let cached = RECENTLY.try_with(|recent| {
             let recent = recent.try_borrow().ok()?;
@@ -218,10 +218,11 @@ impl<C: Clock> NumberSets<C> {
             return Ok(None);
         }
         let name = format!("{capacity} {rate} {}", window.get());
-        let limit = memory.limit(&name, Limit::token_bucket(quota), Carry::AsIs, now);
+        let named =
+            NamedLimit { name: &name, limit: Limit::token_bucket(quota), carry: Carry::AsIs, trusted: false };
+        let limit = memory.limits_on_request(&[named], now).ok().and_then(|mut limits| limits.pop());
         let limit = limit.expect("there are fewer ad hoc limits than a store has version numbers");
-        let version = memory.version(&limit).clone();
-        let set = Arc::new(Set { version, fill: fill_of(quota), used_until: AtomicU64::new(0) });
+        let set = Arc::new(Set { limit, fill: fill_of(quota), used_until: AtomicU64::new(0) });
         // Now, or the limit could be removed before its first use.
         set.touch(now);
         index.sets.insert(*numbers, set.clone());
@@ -252,7 +253,7 @@ impl<C: Clock> NumberSets<C> {
         index.sets.retain(|_, set| {
             let is_idle = set.full_at() <= now;
             if is_idle {
-                idle.push(set.version.number);
+                idle.push(set.limit.clone());
             }
             !is_idle
         });
@@ -276,7 +277,12 @@ impl<C: Clock> NumberSets<C> {
     /// The highest version number of a limit.
     #[cfg(test)]
     pub(super) fn numbers(&self) -> usize {
-        self.read().sets.values().map(|set| set.version.number as usize).max().unwrap_or_default()
+        self.read()
+            .sets
+            .values()
+            .map(|set| MemoryVersion::of(&set.limit).unwrap().number as usize)
+            .max()
+            .unwrap_or_default()
     }
 
     pub(super) fn stats(&self) -> MemoryStats {

@@ -42,7 +42,7 @@ pub(crate) struct Leases {
 #[derive(Debug)]
 struct LeaseEntry {
     /// The version of the limit that it is charged by.
-    limit_id: u32,
+    limit_id: u64,
     terms: LeaseTerms,
     demand: Demand,
     last_seen: Nanos,
@@ -309,7 +309,7 @@ impl Leases {
 }
 
 impl LeaseEntry {
-    fn new(limit_id: u32, terms: LeaseTerms, maybe_leased: bool, now: Nanos) -> LeaseEntry {
+    fn new(limit_id: u64, terms: LeaseTerms, maybe_leased: bool, now: Nanos) -> LeaseEntry {
         LeaseEntry { limit_id, terms, demand: Demand::default(), last_seen: now, lease: None, maybe_leased }
     }
 

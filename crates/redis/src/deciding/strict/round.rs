@@ -86,7 +86,7 @@ impl CallDraft {
                 binding: charge.role == Role::Binding,
                 delay: whole_micros(charge.delay),
                 want: wants.get(index).copied().unwrap_or(0),
-                spare: registry.spare(&version),
+                spare: version.extra_idle_time(),
                 charged_at,
                 migrated: None,
             });
@@ -199,7 +199,7 @@ impl CallDraft {
             }
             entry.limit = migrated.version.limit;
             entry.text = migrated.version.data.text();
-            entry.spare = registry.spare(&migrated.version);
+            entry.spare = migrated.version.extra_idle_time();
             states.push(migrated.state.clone());
             entry.migrated = Some((raw, migrated.state));
             parts.version = migrated.version;

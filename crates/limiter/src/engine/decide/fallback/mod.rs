@@ -73,10 +73,10 @@ impl Fallback {
 
 /// The memory that decides while the store fails.
 ///
-/// A change in the number of nodes edits all limits in it, and every edit takes a version number that is never
-/// reused. When its numbers have run out, it is replaced by a new one. The new one starts full, so a key that
-/// had used up its share gets it once more: one share of the burst, once in a million edits. Requests in
-/// progress continue with the memory that their share was bound to.
+/// A change in the number of nodes edits all limits in it. Version numbers that nobody uses are reused when a policy
+/// is put in force, not by the request that finds the change. Should they run out before, the memory is replaced by
+/// a new one. The new one starts full, so a key that had used up its share gets it once more: one share of the
+/// burst, once in a million edits. Requests in progress continue with the memory that their share was bound to.
 #[derive(Debug)]
 pub(crate) struct FallbackMemory {
     memory: ArcSwap<ShareMemory>,
@@ -84,6 +84,15 @@ pub(crate) struct FallbackMemory {
 }
 
 type ShareMemory = Memory<CallerClock>;
+
+/// Who binds a share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ShareBinder {
+    /// Whoever puts a policy in force.
+    Policy,
+    /// A request that finds another number of nodes.
+    Request,
+}
 
 /// A clock that is set by its caller. In the fallback memory, charges are handed back only at the instant at which
 /// they were made, so the clock needs no `now` of its own, only how far the wall clock is ahead.
@@ -118,11 +127,17 @@ impl FallbackMemory {
     }
 
     /// Binds the shares of one of `nodes` nodes, in this memory or in a new one that replaces it.
-    fn bind(&self, rules: &RuleSet, nodes: u32, now: Times) -> Result<NodeShare, FallbackError> {
-        match NodeShare::bind(rules, nodes, self.memory.load_full(), now) {
+    fn bind(
+        &self,
+        rules: &RuleSet,
+        nodes: u32,
+        now: Times,
+        by: ShareBinder,
+    ) -> Result<NodeShare, FallbackError> {
+        match NodeShare::bind(rules, nodes, self.memory.load_full(), now, by) {
             Err(LimitError::TooMany { .. }) => {
                 let fresh = Arc::new(Memory::with_clock(self.options, CallerClock::default())?);
-                let share = NodeShare::bind(rules, nodes, fresh.clone(), now)?;
+                let share = NodeShare::bind(rules, nodes, fresh.clone(), now, by)?;
                 self.memory.store(fresh);
                 Ok(share)
             }
@@ -147,6 +162,7 @@ impl NodeShare {
         nodes: u32,
         memory: Arc<ShareMemory>,
         now: Times,
+        by: ShareBinder,
     ) -> Result<NodeShare, LimitError> {
         memory.clock().set(now);
         let state_names: Vec<String> = rules.rules().iter().map(Rule::state_name).collect();
@@ -158,7 +174,10 @@ impl NodeShare {
                 trusted: rule.adaptive,
             })
             .collect();
-        let limits = memory.limits(&named, now.0)?;
+        let limits = match by {
+            ShareBinder::Policy => memory.limits(&named, now.0)?,
+            ShareBinder::Request => memory.limits_on_request(&named, now.0)?,
+        };
         assert_eq!(limits.len(), named.len(), "a store returns one reference for each limit");
         let limits = limits.into_iter().map(LimitHandle::new).collect();
         Ok(NodeShare { nodes, memory, limits })
@@ -199,7 +218,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     pub fn with_fallback(mut self, options: MemoryOptions) -> Result<Self, FallbackError> {
         let (local, set) = (FallbackMemory::new(options)?, self.active.load_full());
         let now = self.clock.now();
-        let share = local.bind(&set.rules, self.nodes(), (now, self.clock.wall_at(now)))?;
+        let share =
+            local.bind(&set.rules, self.nodes(), (now, self.clock.wall_at(now)), ShareBinder::Policy)?;
         set.share.store(Some(Arc::new(share)));
         self.fallback.local = Some(local);
         Ok(self)
@@ -248,9 +268,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// Binds the node's share for a policy. If that fails because there is no memory, the policy keeps the
     /// share it has; a policy without a share stays without, and its `local` limits are closed while the store
     /// fails.
-    pub(crate) fn bind_share(&self, set: &Active, now: Nanos) {
+    pub(crate) fn bind_share(&self, set: &Active, now: Nanos, by: ShareBinder) {
         let times = (now, self.clock.wall_at(now));
-        let bound = self.fallback.local.as_ref().map(|local| local.bind(&set.rules, self.nodes(), times));
+        let bound = self.fallback.local.as_ref().map(|local| local.bind(&set.rules, self.nodes(), times, by));
         if let Some(Ok(share)) = bound {
             set.share.store(Some(Arc::new(share)));
         }
@@ -269,7 +289,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             && self.active.load().version == set.version
             && set.share.load().as_ref().is_some_and(|held| Arc::ptr_eq(held, &share))
         {
-            self.bind_share(set, now);
+            self.bind_share(set, now, ShareBinder::Request);
         }
         set.share.load_full()
     }

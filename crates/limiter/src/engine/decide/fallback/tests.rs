@@ -31,19 +31,19 @@ fn take(share: &NodeShare, cost: u32) -> Vec<u32> {
 #[test]
 fn a_count_of_nodes_is_an_edit_while_numbers_last() {
     let local = FallbackMemory::new(OPTIONS).unwrap();
-    let first = local.bind(&rules(10), 1, (Nanos::ZERO, Nanos::ZERO)).unwrap();
+    let first = local.bind(&rules(10), 1, (Nanos::ZERO, Nanos::ZERO), ShareBinder::Request).unwrap();
     assert_eq!(take(&first, 9), [1, 1]);
     local.memory.load().leave_numbers(2);
-    let second = local.bind(&rules(10), 2, (Nanos::SECOND, Nanos::SECOND)).unwrap();
+    let second = local.bind(&rules(10), 2, (Nanos::SECOND, Nanos::SECOND), ShareBinder::Request).unwrap();
     assert!(Arc::ptr_eq(&first.memory, &second.memory));
     assert_eq!(take(&second, 0), [1, 1], "what was used stays used");
 
-    let third = local.bind(&rules(10), 5, (Nanos::SECOND, Nanos::SECOND)).unwrap();
+    let third = local.bind(&rules(10), 5, (Nanos::SECOND, Nanos::SECOND), ShareBinder::Request).unwrap();
     assert!(!Arc::ptr_eq(&second.memory, &third.memory), "there are no version numbers left");
     assert!(Arc::ptr_eq(&third.memory, &local.memory.load()));
     assert_eq!(take(&third, 1), [1, 1], "the new one starts full");
     assert_eq!(take(&second, 1), [0, 0], "requests in progress keep the old memory");
-    let fourth = local.bind(&rules(10), 1, (Nanos::SECOND, Nanos::SECOND)).unwrap();
+    let fourth = local.bind(&rules(10), 1, (Nanos::SECOND, Nanos::SECOND), ShareBinder::Request).unwrap();
     assert!(Arc::ptr_eq(&third.memory, &fourth.memory), "the new memory has version numbers left");
 }
 

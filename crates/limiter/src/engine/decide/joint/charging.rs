@@ -43,7 +43,7 @@ pub(super) struct JointCharges<'p> {
     /// The rule and trust of each charge.
     subjects: SmallVec<[ChargedRule; 8]>,
     /// Identifies a bucket by its key and the id of its limit in the store, whatever the trust.
-    buckets: IndexedSet<(u32, &'p [u8])>,
+    buckets: IndexedSet<(u64, &'p [u8])>,
     /// Ad hoc buckets, in the shared store or in this node's memory.
     pub(super) ad_hoc: SmallVec<[JointAdHoc<'p>; 2]>,
     /// Identifies them by key and numbers, as given in the request.
@@ -93,7 +93,7 @@ pub(super) struct JointOutcome {
 impl<'p> JointCharges<'p> {
     /// Adds a charge and returns the index of its bucket. If several requests charge one bucket, the largest
     /// cost is charged, at the trust of the request that has it.
-    pub(super) fn add(&mut self, limit: u32, subject: ChargedRule, charge: Charge<'p>) -> usize {
+    pub(super) fn add(&mut self, limit: u64, subject: ChargedRule, charge: Charge<'p>) -> usize {
         if let Some(index) = self.buckets.find_or_add((limit, charge.key)) {
             if charge.cost > self.charges[index].cost {
                 (self.charges[index], self.subjects[index]) = (charge, subject);
