@@ -26,8 +26,8 @@ fn all_pages_of_a_list_are_one_table(kind: DatabaseKind) {
         // Each has other members than the one before.
         let violation = |number: u64| tidegate_database::Violation {
             event: "rate_limit_exceeded".into(),
-            user_id: (number % 2 == 0).then(|| "42".to_owned()),
-            endpoint: (number % 3 == 0).then(|| "/a".to_owned()),
+            user_id: number.is_multiple_of(2).then(|| "42".to_owned()),
+            endpoint: number.is_multiple_of(3).then(|| "/a".to_owned()),
             requested_at: tidegate_database::UnixMillis::new(1_700_000_000_000 + number.cast_signed()),
             count: 1,
             ..Default::default()

@@ -54,11 +54,14 @@ fn the_overview_is_of_all_nodes_and_a_partner_sees_its_own(kind: DatabaseKind) {
     decide(&one.server, 0..4, 10);
     decide(&other, 10..14, 10);
     within(PATIENCE, "both nodes and all decisions are seen", || {
-        let nodes = get(&one.admin, "/overview")["nodes"].as_array().map(Vec::len);
+        let overview = get(&one.admin, "/overview");
+        let ready = overview["nodes"].as_array().map(|nodes| {
+            nodes.iter().filter(|node| node["status"] == "ready" && node["mode"] == "local").count()
+        });
         let history = get(&one.admin, "/history");
         // The other node writes a step when it has ended: what it decided is in its own history before.
         let own = sum(&history, "allowed") + sum(&history, "denied");
-        nodes == Some(2) && own >= 40
+        ready == Some(2) && own >= 40
     });
     let overview = get(&one.admin, "/overview");
     let node = &overview["nodes"][0];
@@ -120,6 +123,9 @@ fn the_stream_sends_an_overview_each_second() {
 fn top_prints_a_screen() {
     let server = Controlled::start(DatabaseKind::Sqlite);
     decide(&server.server, 0..2, 10);
+    within(PATIENCE, "its first figures are there", || {
+        server.call(&server.admin, "GET", "/overview", None).json()["nodes"][0]["status"] == "ready"
+    });
     let url = format!("http://{}", server.address());
     let mut command = tidegate(&["top", "--server", &url]);
     command.env("TIDEGATE_ADMIN_TOKEN", &server.admin);

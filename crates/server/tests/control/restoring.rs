@@ -5,7 +5,7 @@ use tidegate_database::DatabaseKind;
 use super::get;
 use super::policy_client::PolicyServer;
 use crate::support::home::Home;
-use crate::support::server::{Ran, Server, run, tidegate};
+use crate::support::server::{ANYWHERE, Ran, Server, run, tidegate};
 
 const TEXT: &str = "version: 1\nlimits:\n- { name: kept, key: [user], sustained: { rate: 1 } }\n";
 
@@ -33,7 +33,9 @@ fn a_backup_fills_an_empty_folder_and_nothing_else_replaces_a_database() {
     let elsewhere = home.arg("new/data");
     let restored = restore(&elsewhere, &backup);
     assert_eq!(restored.code, Some(0), "{}", restored.err);
-    let other = Server::start(&["--data", &elsewhere]);
+    let mut command = tidegate(&[&["serve"], &ANYWHERE[..], &["--data", &elsewhere]].concat());
+    command.env("TIDEGATE_ADMIN_TOKEN", token);
+    let other = Server::start_with(command);
     assert_eq!(get(&other, token, "/policy", "application/yaml").body, TEXT);
     let known = get(&other, token, "/audit?kind=database_restored", "application/json");
     assert!(known.body.contains("\"actor\":\"command line\""), "{}", known.body);

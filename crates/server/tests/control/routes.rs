@@ -82,7 +82,10 @@ fn lists_are_newest_first_filtered_paged_and_exported(kind: DatabaseKind) {
     assert_eq!(items(&denials).len(), 10);
     let newest = &items(&denials)[0];
     assert_eq!((&newest["user"], &newest["limit"]), (&"user-10".into(), &"per-user".into()));
-    assert_eq!((&newest["time"], &newest["severity"]), (&"2030-03-17T17:46:50Z".into(), &"warning".into()));
+    assert_eq!(
+        (&newest["time"], &newest["severity"]),
+        (&"2030-03-17T17:46:50.000Z".into(), &"warning".into())
+    );
     assert!(newest.get("seq").is_none() && newest.get("client").is_none(), "{newest}");
     let security = list("/audit?kind=invalid_credentials");
     assert_eq!(items(&security).len(), 10);

@@ -74,7 +74,7 @@ fn is_streamed(format: &str) -> bool {
 /// What the problems of a refused document are problems of: the file of a whole policy, or the policy of the server as it
 /// would be after the change.
 fn document_name<'m>(route: &ApiRoute, matches: &'m ArgMatches) -> &'m str {
-    let sent = matches!(route.body, BodyShape::Policy | BodyShape::Text);
+    let sent = matches!(route.body, BodyShape::Policy | BodyShape::PolicyDraft | BodyShape::Text);
     let body = sent.then(|| matches.get_one::<String>("body")).flatten();
     body.map_or("policy", |body| if is_inline(body) { "body" } else { display_path(body) })
 }

@@ -69,10 +69,11 @@ async fn read(node: &Node, control: &ControlPlane) -> Result<Vec<FleetNode>, Dat
     Ok(nodes)
 }
 
-/// A node with the figures that it has written. One of another version of Tidegate may have written others.
+/// A node with the figures that it has written; one that starts has none yet. One of another version of Tidegate may have written others.
 fn told(report: NodeReport) -> FleetNode {
     let figures = report.figures.as_deref().and_then(|text| serde_json::from_str(text).ok());
-    FleetNode { figures: figures.unwrap_or_default(), report }
+    let unknown = || NodeFigures { status: "unknown".to_owned(), ..NodeFigures::default() };
+    FleetNode { figures: figures.unwrap_or_else(unknown), report }
 }
 
 /// Writes down a step of the last hour, for the other nodes.

@@ -18,7 +18,7 @@ use arc_swap::ArcSwap;
 use tidegate::Clock;
 use tokio::sync::Semaphore;
 
-use figures::NodeFigures;
+use figures::{Figures, NodeFigures};
 use fleet::FleetCache;
 use last_hour::LastHour;
 use reading::Reading;
@@ -67,6 +67,9 @@ impl Glance {
 /// Reads the counters of a node once a second, until the runtime ends.
 pub(super) async fn watch(node: Arc<Node>) {
     let mut before = read(&node).await;
+    if let Some(control) = node.control() {
+        control.glance().latest.store(Arc::new(NodeFigures::of(&node, Figures::default())));
+    }
     loop {
         tokio::time::sleep(INTERVAL).await;
         let began = node.clock().now();

@@ -73,7 +73,7 @@ pub(crate) struct OverviewNode {
     /// Since when.
     #[schema(format = DateTime)]
     since: String,
-    /// `ready`, `degraded` or `unready`.
+    /// `ready`, `degraded`, `unready`, or `unknown` while it starts.
     status: String,
     /// Its problems, as `/readyz` names them, each with a sentence.
     problems: BTreeMap<String, String>,
@@ -147,7 +147,8 @@ fn shown_now(nodes: &[FleetNode], caller: &Principal, tenants: &Tenants, now: Na
     if caller.tenant.is_some() {
         return Overview { time, limits, ..Overview::empty() };
     }
-    let denied: f64 = rates.denied.values().sum();
+    // Not `sum`, which is -0 of nothing.
+    let denied = rates.denied.values().fold(0.0, |sum, rate| sum + rate);
     Overview {
         time,
         decisions_per_second: Some(rates.allowed + denied),

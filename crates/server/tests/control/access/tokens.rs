@@ -43,7 +43,7 @@ fn a_token_is_shown_once_used_and_revoked(kind: DatabaseKind) {
     assert_eq!(created.header("location"), Some(format!("/api/v1/tokens/{id}").as_str()));
     let who = server.call(token, "GET", "/whoami", None).json();
     let expected = json!({
-        "actor": format!("token:{id}"), "role": "editor", "tenant": "acme", "expires": "2100-01-01T00:00:00Z",
+        "actor": format!("token:{id}"), "role": "editor", "tenant": "acme", "expires": "2100-01-01T00:00:00.000Z",
     });
     assert_eq!(who, expected);
     let listed = server.call(&server.admin, "GET", "/tokens", None);
@@ -73,22 +73,19 @@ fn a_token_is_never_kept_to_be_told_again(kind: DatabaseKind) {
             ("Content-Type", "application/json"),
             ("Idempotency-Key", "made-once"),
         ];
-        let reply = ask(server.address(), "POST", "/api/v1/tokens", &headers, "{\"role\":\"viewer\"}");
-        reply.expect(201).json()["token"].as_str().expect("a token").to_owned()
+        ask(server.address(), "POST", "/api/v1/tokens", &headers, "{\"role\":\"viewer\"}")
     };
-    let tokens = [create(), create()];
-    assert_ne!(tokens[0], tokens[1], "the key does not bring the first one back");
-    assert_eq!(server.place.texts("SELECT CAST(count(*) AS TEXT) FROM idempotent_answers"), ["0"]);
+    let token = create().expect(201).json()["token"].as_str().expect("a token").to_owned();
+    let again = create().expect(409);
+    assert!(!again.body.contains(&token), "the key does not bring it back");
     let Controlled { server, place, .. } = server;
     server.signal(rustix::process::Signal::TERM);
     server.ended();
     for file in std::fs::read_dir(place.home.path("data")).expect("it is there") {
         let path = file.expect("it can be read").path();
         let bytes = std::fs::read(&path).expect("it can be read");
-        for token in &tokens {
-            let has = bytes.windows(token.len()).any(|part| part == token.as_bytes());
-            assert!(!has, "a token is in {}", path.display());
-        }
+        let has = bytes.windows(token.len()).any(|part| part == token.as_bytes());
+        assert!(!has, "the token is in {}", path.display());
     }
 }
 
