@@ -1,8 +1,8 @@
 //! Burst detectors of the limiter: what decisions tell, and penalties that are listed and lifted.
 
 use tidegate::engine::bursts::{BurstAction, BurstState};
-use tidegate::engine::{Decision, Joint, JointBy, Policy, Reason};
-use tidegate::{Nanos, NowOrLater};
+use tidegate::engine::{Decision, Joint, JointBy, Limiter, Policy, Reason, Request};
+use tidegate::{ManualClock, Memory, Nanos, NowOrLater};
 
 use super::policy::{admitted, limiter, user};
 
@@ -52,6 +52,30 @@ fn headers_that_are_off_and_shadow_mode_show_clients_nothing() {
         admitted(&limiter, &user("1"), 3);
         let warned = limiter.check(&user("1"));
         assert_eq!((state(&warned), burst_headers(&warned)), (Some(BurstState::WarningIssued), vec![]));
+    }
+}
+
+#[test]
+fn a_route_that_depends_on_the_user_is_known_after_the_credential() {
+    let routes = "routes: [{ path: /a, unless: { user: '1' } }, { path: '/{b}' }]\n";
+    let (blocking, _) = limiter(&format!("version: 1\nlimits: []\n{routes}block: [{{ route: '/{{b}}' }}]\n"));
+    let burst = "bursts: [{ name: b, key: [route], window: 10s, threshold: 1, penalty: 10s }]\n";
+    let (detecting, _) = limiter(&format!("version: 1\nlimits: []\n{routes}{burst}"));
+    for (who, is_blocked) in [("1", true), ("2", false)] {
+        let request = user(who).path("/a");
+        // The server knows the user only in the second step.
+        let ask = |limiter: &Limiter<Memory<ManualClock>, ManualClock>| {
+            let entered = limiter.enter(&Request::new().path("/a"));
+            assert!(!entered.is_decided());
+            limiter.check_entered(entered, &request)
+        };
+        assert_eq!(ask(&blocking).reason() == Reason::Blocked, is_blocked, "{who}");
+        assert_eq!(blocking.check(&request).reason() == Reason::Blocked, is_blocked, "{who}");
+        assert_eq!(
+            (state(&ask(&detecting)), state(&ask(&detecting))),
+            (None, Some(BurstState::WarningIssued)),
+            "{who}"
+        );
     }
 }
 

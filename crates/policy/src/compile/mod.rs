@@ -23,7 +23,7 @@ use tidegate_core::{Cost, Nanos};
 use crate::document::{self, Defaults, Document, EntryName, HeaderFamily, Mode, RouteEntry};
 use crate::matching::{Condition, Index};
 use crate::rules::{CompiledRoute, DetectorRule, Routes, RuleSet};
-use crate::{GateStage, Pattern, Problem, Span, Spanned, Strategy};
+use crate::{Descriptor, GateStage, Pattern, Problem, Span, Spanned, Strategy};
 
 /// The highest number of limits, of tenants, and of each other kind of entry.
 pub const ENTRIES_MAX: usize = 100_000;
@@ -48,17 +48,17 @@ pub fn compile(document: &Document, now: Nanos) -> (RuleSet, Vec<Problem>) {
     let filed = |number: &u32| rules[*number as usize].enabled;
     let numbers = 0..limit_count as u32;
     let index = Index::new(numbers.filter(filed).map(|number| (number, &*rules[number as usize].conditions)));
+    let routes = compiler.routes(document);
     let rule_set = RuleSet {
         index,
         limit_count,
         queues: rules.iter().any(|rule| matches!(rule.strategy, Strategy::Queue { .. })),
         rules: rules.into(),
-        routes: compiler.routes(document),
         tenants,
         upstreams,
         allow: compiler.gate("allow", &document.allow, now),
         block: compiler.gate("block", &document.block, now),
-        detectors: detectors(document),
+        detectors: detectors(document, routes.stage),
         trust: document.trust,
         shadow: document.defaults.mode == Some(Mode::Shadow),
         deny_unknown_tenants: document.defaults.deny_unknown_tenants,
@@ -66,6 +66,7 @@ pub fn compile(document: &Document, now: Nanos) -> (RuleSet, Vec<Problem>) {
         response_headers: document.defaults.response_headers.unwrap_or(true),
         spelling: document.defaults.paths,
         priority_from: document.defaults.priority.clone(),
+        routes,
     };
     let mut problems = compiler.problems;
     problems.sort_by_key(|problem| problem.at);
@@ -198,12 +199,17 @@ impl Compiler<'_> {
     }
 }
 
-fn detectors(document: &Document) -> Box<[DetectorRule]> {
+/// `routes` is when the route of a request is known.
+fn detectors(document: &Document, routes: GateStage) -> Box<[DetectorRule]> {
     let used = document.bursts.iter().filter(|entry| entry.enabled);
+    let stage = |descriptor: &Spanned<Descriptor>| match &descriptor.value {
+        Descriptor::Route => routes,
+        known => known.stage(),
+    };
     used.map(|entry| DetectorRule {
         name: entry.name.value.as_str().into(),
         key: entry.key.iter().map(|descriptor| descriptor.value.clone()).collect(),
-        stage: GateStage::of(entry.key.iter().map(|descriptor| &descriptor.value)),
+        stage: GateStage::last_of(entry.key.iter().map(stage)),
         window: entry.window,
         threshold: entry.threshold,
         penalty: entry.penalty,

@@ -41,18 +41,19 @@ pub enum Descriptor {
 
 /// When an entry of `block`, `allow` or `bursts` is checked. Entries that need no credential are checked first, so that
 /// a client that is blocked by address cannot make a server verify tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GateStage {
     /// Before the credential is verified: entries by address, headers, path and the like.
+    #[default]
     Unidentified,
     /// After that: entries by user, client, tenant, plan, claims, or the credential itself.
     Identified,
 }
 
 impl GateStage {
-    /// The stage of an entry with these descriptors: that of the last one to be known.
-    pub fn of<'d>(descriptors: impl IntoIterator<Item = &'d Descriptor>) -> GateStage {
-        descriptors.into_iter().map(Descriptor::stage).max().unwrap_or(GateStage::Unidentified)
+    /// The stage of an entry whose descriptors are known at these: the last of them.
+    pub fn last_of(stages: impl IntoIterator<Item = GateStage>) -> GateStage {
+        stages.into_iter().max().unwrap_or_default()
     }
 }
 
@@ -79,7 +80,8 @@ pub(crate) const PREFIXES: &[&str] = &["header", "query", "jwt", "descriptor"];
 pub(crate) const ARGUMENT_MAX: usize = 128;
 
 impl Descriptor {
-    /// When it is known: identity after the credential has been verified, everything else from the start.
+    /// When it is known: identity after the credential has been verified, everything else from the start. The route too,
+    /// unless the policy's routes depend on an identity.
     pub fn stage(&self) -> GateStage {
         match self {
             Descriptor::Tenant

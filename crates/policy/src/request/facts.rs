@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use smallvec::SmallVec;
 use tidegate_core::Cost;
 
-use crate::{Credential, Descriptor, Pairs, PathSpelling, Request};
+use crate::{Credential, Descriptor, GateStage, Pairs, PathSpelling, Request};
 
 /// The bytes of keys, one key after the other.
 pub type KeyBytes = SmallVec<[u8; 256]>;
@@ -26,6 +26,8 @@ pub struct Facts<'r, 'q> {
     pub(crate) route: Option<Cow<'r, str>>,
     /// The number of that route among the entries of `routes`.
     pub(crate) route_number: Option<u32>,
+    /// When the route is known: where an `unless` of the policy's routes names a user, only after the credential.
+    pub(crate) route_stage: GateStage,
     /// The tenant: the one that the request names, else the policy's default.
     pub(crate) tenant: Option<&'r str>,
     /// The host in lower case.
@@ -54,6 +56,7 @@ impl<'r, 'q> Facts<'r, 'q> {
             path: path.map(|path| spelling.normalise(path)),
             route: None,
             route_number: None,
+            route_stage: GateStage::Unidentified,
             tenant: request.tenant.as_deref(),
             host: request.host.as_deref().map(lower_case),
             upstream: request.upstream.as_deref(),

@@ -3,13 +3,15 @@
 use tidegate_core::Nanos;
 
 use crate::matching::{Condition, Index};
-use crate::{Facts, GateStage, Span};
+use crate::{Descriptor, Facts, GateStage, Span};
 
 /// The entries of `allow` or `block`, with an index over their conditions.
 #[derive(Debug, Default)]
 pub struct Gate {
     entries: Box<[GateRule]>,
     unidentified: Part,
+    /// Entries that could be checked at once, but for the route, which the policy's routes may tell only later.
+    by_route: Part,
     identified: Part,
 }
 
@@ -34,13 +36,11 @@ pub struct GateRule {
 }
 
 impl GateRule {
-    /// When it is checked.
-    pub fn stage(&self) -> GateStage {
-        self.conditions
-            .iter()
-            .map(|condition| condition.descriptor().stage())
-            .max()
-            .unwrap_or(GateStage::Unidentified)
+    /// When its descriptors are known, and whether one of them is the route, which may be known later.
+    fn stage(&self) -> (GateStage, bool) {
+        let descriptors = || self.conditions.iter().map(Condition::descriptor);
+        let stage = GateStage::last_of(descriptors().map(|descriptor| descriptor.stage()));
+        (stage, descriptors().any(|descriptor| descriptor == Descriptor::Route))
     }
 
     /// When it ends; the latest possible time if it does not.
@@ -51,34 +51,40 @@ impl GateRule {
 
 impl Gate {
     pub(crate) fn new(entries: Vec<GateRule>) -> Gate {
-        let part = |stage: GateStage| {
-            let of_stage = (0..).zip(&entries).filter(move |(_, entry)| entry.stage() == stage);
+        let part = |is_in: fn((GateStage, bool)) -> bool| {
+            let of_stage = (0..).zip(&entries).filter(move |(_, entry)| is_in(entry.stage()));
             let filed = of_stage.map(|(number, entry)| (number, &*entry.conditions));
             Part { is_empty: filed.clone().next().is_none(), index: Index::new(filed) }
         };
-        let (unidentified, identified) = (part(GateStage::Unidentified), part(GateStage::Identified));
-        Gate { entries: entries.into(), unidentified, identified }
+        let unidentified = part(|stage| stage == (GateStage::Unidentified, false));
+        let by_route = part(|stage| stage == (GateStage::Unidentified, true));
+        let identified = part(|(stage, _)| stage == GateStage::Identified);
+        Gate { entries: entries.into(), unidentified, by_route, identified }
     }
 
     /// Of the entries of a stage that match and apply at `now`, the one that ends last; of equals the first.
     pub fn find(&self, stage: GateStage, facts: &Facts<'_, '_>, now: Nanos) -> Option<&GateRule> {
-        let part = match stage {
+        if self.entries.is_empty() {
+            return None;
+        }
+        let of_stage = match stage {
             GateStage::Unidentified => &self.unidentified,
             GateStage::Identified => &self.identified,
         };
-        if self.entries.is_empty() || part.is_empty {
-            return None;
-        }
-        let mut longest: Option<&GateRule> = None;
-        for number in part.index.candidates(facts) {
-            let entry = &self.entries[number as usize];
-            let is_longer = longest.is_none_or(|held| entry.end() > held.end());
-            let applies = now < entry.end();
-            if applies && is_longer && entry.conditions.iter().all(|condition| condition.holds(facts)) {
-                longest = Some(entry);
+        let by_route = Some(&self.by_route).filter(|_| facts.route_stage == stage);
+        let mut longest: Option<(u32, &GateRule)> = None;
+        for part in std::iter::once(of_stage).chain(by_route).filter(|part| !part.is_empty) {
+            for number in part.index.candidates(facts) {
+                let entry = &self.entries[number as usize];
+                let goes_before =
+                    |(held_number, held): (u32, &GateRule)| (entry.end(), held_number) > (held.end(), number);
+                let applies = now < entry.end() && longest.is_none_or(goes_before);
+                if applies && entry.conditions.iter().all(|condition| condition.holds(facts)) {
+                    longest = Some((number, entry));
+                }
             }
         }
-        longest
+        longest.map(|(_, entry)| entry)
     }
 
     /// All entries that are switched on.

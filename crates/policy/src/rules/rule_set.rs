@@ -59,6 +59,8 @@ pub struct DetectorRule {
 pub(crate) struct Routes {
     pub(crate) entries: Box<[CompiledRoute]>,
     pub(crate) paths: PathTree,
+    /// When it is known which route matches.
+    pub(crate) stage: GateStage,
 }
 
 #[derive(Debug)]
@@ -76,7 +78,9 @@ impl Routes {
     pub(crate) fn new(entries: Vec<CompiledRoute>) -> Routes {
         let mut paths = PathTree::default();
         (0..).zip(&entries).for_each(|(number, route)| paths.insert(&route.pattern, number));
-        Routes { entries: entries.into(), paths }
+        let unless = entries.iter().flat_map(|route| &route.unless);
+        let stage = GateStage::last_of(unless.map(|condition| condition.descriptor().stage()));
+        Routes { entries: entries.into(), paths, stage }
     }
 
     /// The first route that matches.
@@ -253,6 +257,7 @@ impl RuleSet {
         let mut facts = Facts::with_spelling(request, self.spelling);
         self.upstreams.place(&mut facts);
         facts.tenant = self.tenant_of(request);
+        facts.route_stage = self.routes.stage;
         if let Some((number, route)) = self.routes.find(&facts) {
             (facts.route, facts.route_cost) = (Some(Cow::Borrowed(route.pattern.as_str())), route.cost);
             facts.route_number = Some(number);

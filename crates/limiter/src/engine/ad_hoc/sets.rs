@@ -280,7 +280,9 @@ impl<C: Clock> NumberSets<C> {
         self.read()
             .sets
             .values()
-            .map(|set| MemoryVersion::of(&set.limit).unwrap().number as usize)
+            .map(|set| {
+                MemoryVersion::of(&set.limit).expect("the store of this cache made it").number as usize
+            })
             .max()
             .unwrap_or_default()
     }

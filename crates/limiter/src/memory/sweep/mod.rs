@@ -313,6 +313,4 @@ impl<C: Clock> Memory<C> {
 }
 
 #[cfg(test)]
-mod suspended_tests;
-#[cfg(test)]
 mod tests;

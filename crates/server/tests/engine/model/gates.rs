@@ -10,9 +10,17 @@ use super::matching::all_hold;
 use super::request::Request;
 use super::terms;
 
-/// Does this descriptor depend on the credential?
-fn names_identity(descriptor: &str) -> bool {
-    ["user", "client", "tenant", "plan", "credential"].contains(&descriptor) || descriptor.starts_with("jwt:")
+/// Does this descriptor depend on the credential? The route does if an `unless` of the policy's routes does.
+fn names_identity(policy: &Value, descriptor: &str) -> bool {
+    let by_itself = |name: &str| {
+        ["user", "client", "tenant", "plan", "credential"].contains(&name) || name.starts_with("jwt:")
+    };
+    let in_routes = || {
+        let unless =
+            terms::entries(policy, "routes").into_iter().filter_map(|route| route.get("unless")?.as_object());
+        unless.flat_map(Map::keys).any(|name| by_itself(name))
+    };
+    by_itself(descriptor) || (descriptor == "route" && in_routes())
 }
 
 /// How long the longest matching and active entry of `allow` or `block` will stay active. Considers either the entries
@@ -20,7 +28,7 @@ fn names_identity(descriptor: &str) -> bool {
 pub(crate) fn gate(policy: &Value, list: &str, by_identity: bool, request: &Request<'_>) -> Option<Wait> {
     let waits = terms::entries(policy, list).into_iter().filter_map(|entry| {
         let names = conditions(entry);
-        if names.as_object()?.keys().any(|name| names_identity(name)) != by_identity {
+        if names.as_object()?.keys().any(|name| names_identity(policy, name)) != by_identity {
             return None;
         }
         let until = entry.get("until").map(|until| instant(until.as_str().unwrap()));
@@ -93,7 +101,7 @@ impl Detectors {
         let mut longest: Option<(&Value, Wait)> = None;
         for detector in terms::entries(policy, "bursts") {
             let name = detector["name"].as_str().unwrap().to_owned();
-            if descriptors(detector).iter().any(|name| names_identity(name)) != by_identity {
+            if descriptors(detector).iter().any(|name| names_identity(policy, name)) != by_identity {
                 continue;
             }
             let Some(key) = key_of(detector, request) else { continue };

@@ -1,3 +1,5 @@
+mod suspended;
+
 use std::collections::VecDeque;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

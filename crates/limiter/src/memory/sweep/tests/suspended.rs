@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use tidegate_core::{Carry, Cost, Limit, LogQuota, Quota, WindowQuota};
 
-use super::*;
+use super::super::*;
 use crate::{Charge, Intent, MemoryOptions};
 
 const START: Nanos = Nanos::from_secs(1_000_000);
