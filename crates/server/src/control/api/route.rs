@@ -69,6 +69,28 @@ impl PathValues {
 }
 
 impl ApiRoute {
+    /// A route that takes neither a body nor parameters; the others are made from it.
+    pub(crate) fn new(
+        method: Method,
+        path: &'static str,
+        access: RouteAccess,
+        about: &'static str,
+        answer: AnswerShape,
+        handler: fn(ApiCall) -> Answering,
+    ) -> ApiRoute {
+        ApiRoute {
+            method,
+            path: Cow::Borrowed(path),
+            access,
+            about: Cow::Borrowed(about),
+            query: &[],
+            body: BodyShape::None,
+            answer,
+            collection: None,
+            handler,
+        }
+    }
+
     /// The values in a path of this route; `None` for another path. Segments of the table that are not values match
     /// themselves only.
     pub(crate) fn matches(&self, path: &str) -> Option<PathValues> {

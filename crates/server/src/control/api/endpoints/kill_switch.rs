@@ -1,7 +1,5 @@
 //! Routes about the kill switch, which switches all limits off for a while.
 
-use std::borrow::Cow;
-
 use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -61,16 +59,10 @@ pub(crate) struct KillSwitchState {
 
 /// The routes.
 pub(in crate::control::api) fn routes() -> Vec<ApiRoute> {
-    let route = |method, role, about, handler: fn(ApiCall) -> Answering| ApiRoute {
-        method,
-        path: Cow::Borrowed("/kill-switch"),
-        access: RouteAccess::Role(role, TenantRule::Whole),
-        about: Cow::Borrowed(about),
-        query: &[],
-        body: BodyShape::None,
-        answer: AnswerShape::Json(JsonShape::of::<KillSwitchState>()),
-        collection: None,
-        handler,
+    let route = |method, role, about, handler| {
+        let answer = AnswerShape::Json(JsonShape::of::<KillSwitchState>());
+        let access = RouteAccess::Role(role, TenantRule::Whole);
+        ApiRoute::new(method, "/kill-switch", access, about, answer, handler)
     };
     let shown = "Whether all limits are switched off, why, and until when.";
     let switched = "Switches all limits off for a while, or on again.";

@@ -1,7 +1,5 @@
 //! Routes about live entries: clients that are blocked or exempt for a while, beside the policy.
 
-use std::borrow::Cow;
-
 use http::Method;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -70,39 +68,28 @@ const OPERATES: RouteAccess = RouteAccess::Role(AccessRole::Operator, TenantRule
 /// The routes.
 pub(in crate::control::api) fn routes() -> Vec<ApiRoute> {
     let answer = JsonShape::of::<LiveEntryAnswer>();
-    let route = |method, path, access, about, answer, handler| ApiRoute {
-        method,
-        path: Cow::Borrowed(path),
-        access,
-        about: Cow::Borrowed(about),
-        query: &[],
-        body: BodyShape::None,
-        answer,
-        collection: None,
-        handler,
-    };
     let gate = |path, about, handler: fn(ApiCall) -> Answering| ApiRoute {
         query: &[REASON],
         body: BodyShape::Json(JsonShape::of::<WantedLiveGate>()),
-        ..route(Method::POST, path, OPERATES, about, AnswerShape::Created(answer), handler)
+        ..ApiRoute::new(Method::POST, path, OPERATES, about, AnswerShape::Created(answer), handler)
     };
     vec![
         gate("/keys/block", "Blocks a client until a time, whatever the policy says.", block),
         gate("/keys/allow", "Exempts a client from limits until a time, but not from blocks.", allow),
         ApiRoute {
             query: &[PAGE],
-            ..route(
+            ..ApiRoute::new(
                 Method::GET,
                 "/keys/live",
                 READS,
                 "The clients that are blocked or exempt beside the policy, newest first.",
                 AnswerShape::List(answer),
-                list as fn(ApiCall) -> Answering,
+                list,
             )
         },
         ApiRoute {
             query: &[REASON],
-            ..route(
+            ..ApiRoute::new(
                 Method::DELETE,
                 "/keys/live/{id}",
                 OPERATES,

@@ -1,7 +1,5 @@
 //! Routes about the penalties of burst detectors.
 
-use std::borrow::Cow;
-
 use http::Method;
 use serde::Serialize;
 use tidegate::Clock;
@@ -11,7 +9,7 @@ use crate::admin::penalties::{id_text, parse_id, shown};
 use crate::control::access::AccessRole;
 use crate::control::api::query::{PAGE, REASON};
 use crate::control::api::route::{Answering, ApiRoute, RouteAccess, TenantRule};
-use crate::control::api::shape::{AnswerShape, BodyShape, JsonShape};
+use crate::control::api::shape::{AnswerShape, JsonShape};
 use crate::control::api::{ApiAnswer, ApiCall, ApiError};
 
 /// A penalty of a burst detector.
@@ -32,36 +30,25 @@ pub(crate) struct PenaltyEntry {
 /// The routes.
 pub(in crate::control::api) fn routes() -> Vec<ApiRoute> {
     let answer = JsonShape::of::<PenaltyEntry>();
-    let route = |method, path, role, about, query, answer, handler| ApiRoute {
-        method,
-        path: Cow::Borrowed(path),
-        access: RouteAccess::Role(role, TenantRule::Subtree),
-        about: Cow::Borrowed(about),
-        query,
-        body: BodyShape::None,
-        answer,
-        collection: None,
-        handler,
-    };
+    let access = |role| RouteAccess::Role(role, TenantRule::Subtree);
+    let listed = "The warnings and blocks of burst detectors that are in force.";
+    let (list_of, one) = (AnswerShape::List(answer), AnswerShape::Json(answer));
     vec![
-        route(
-            Method::GET,
-            "/penalties",
-            AccessRole::Viewer,
-            "The warnings and blocks of burst detectors that are in force.",
-            &[PAGE],
-            AnswerShape::List(answer),
-            list as fn(ApiCall) -> Answering,
-        ),
-        route(
-            Method::DELETE,
-            "/penalties/{id}",
-            AccessRole::Operator,
-            "Lifts a penalty.",
-            &[REASON],
-            AnswerShape::Json(answer),
-            lift,
-        ),
+        ApiRoute {
+            query: &[PAGE],
+            ..ApiRoute::new(Method::GET, "/penalties", access(AccessRole::Viewer), listed, list_of, list)
+        },
+        ApiRoute {
+            query: &[REASON],
+            ..ApiRoute::new(
+                Method::DELETE,
+                "/penalties/{id}",
+                access(AccessRole::Operator),
+                "Lifts a penalty.",
+                one,
+                lift,
+            )
+        },
     ]
 }
 

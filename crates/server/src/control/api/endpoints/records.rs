@@ -1,7 +1,5 @@
 //! Routes about what happened: events, the audit, violations.
 
-use std::borrow::Cow;
-
 use http::Method;
 use serde::Serialize;
 use serde_json::Value;
@@ -13,7 +11,7 @@ use utoipa::ToSchema;
 use crate::control::access::AccessRole;
 use crate::control::api::query::{PAGE, QueryField, QueryKind};
 use crate::control::api::route::{Answering, ApiRoute, RouteAccess, TenantRule};
-use crate::control::api::shape::{AnswerShape, BodyShape, JsonShape, text_or_object};
+use crate::control::api::shape::{AnswerShape, JsonShape, text_or_object};
 use crate::control::api::{ApiAnswer, ApiCall, ApiError, rfc3339};
 use crate::control::startup::unix_millis;
 use crate::observe::EventName;
@@ -153,16 +151,10 @@ static LIST_QUERY: &[&[QueryField]] = &[PAGE, FILTERS];
 
 /// The routes.
 pub(in crate::control::api) fn routes() -> Vec<ApiRoute> {
-    let list = |path, about, handler| ApiRoute {
-        method: Method::GET,
-        path: Cow::Borrowed(path),
-        access: RouteAccess::Role(AccessRole::Viewer, TenantRule::Subtree),
-        about: Cow::Borrowed(about),
-        query: LIST_QUERY,
-        body: BodyShape::None,
-        answer: AnswerShape::List(JsonShape::of::<RecordedEvent>()),
-        collection: None,
-        handler,
+    let list = |path, about, handler| {
+        let answer = AnswerShape::List(JsonShape::of::<RecordedEvent>());
+        let access = RouteAccess::Role(AccessRole::Viewer, TenantRule::Subtree);
+        ApiRoute { query: LIST_QUERY, ..ApiRoute::new(Method::GET, path, access, about, answer, handler) }
     };
     vec![
         list("/events", "Denials, changes and security events, newest first.", events),

@@ -1,7 +1,5 @@
 //! Routes about tokens. A token is shown once, when it is created.
 
-use std::borrow::Cow;
-
 use http::Method;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -101,16 +99,11 @@ static CHANGED: &[&[QueryField]] = &[REASON];
 
 /// The routes.
 pub(in crate::control::api) fn routes() -> Vec<ApiRoute> {
+    let access = RouteAccess::Role(AccessRole::Admin, TenantRule::Subtree);
     let route = |method, path, about, query, body, answer, handler| ApiRoute {
-        method,
-        path: Cow::Borrowed(path),
-        access: RouteAccess::Role(AccessRole::Admin, TenantRule::Subtree),
-        about: Cow::Borrowed(about),
         query,
         body,
-        answer,
-        collection: None,
-        handler,
+        ..ApiRoute::new(method, path, access, about, answer, handler)
     };
     let wanted = BodyShape::Json(JsonShape::of::<WantedToken>());
     let shown = AnswerShape::Created(JsonShape::of::<ShownToken>());

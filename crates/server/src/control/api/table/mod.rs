@@ -3,7 +3,6 @@
 mod policy;
 mod tools;
 
-use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use http::Method;
@@ -40,7 +39,7 @@ const VIEWER: RouteAccess = RouteAccess::Role(AccessRole::Viewer, TenantRule::An
 const READS_WHOLE: RouteAccess = RouteAccess::Role(AccessRole::Viewer, TenantRule::Whole);
 const READS_SUBTREE: RouteAccess = RouteAccess::Role(AccessRole::Viewer, TenantRule::Subtree);
 
-/// A route that answers with JSON and takes no body; the others are made from it.
+/// A route by GET.
 fn get(
     path: &'static str,
     access: RouteAccess,
@@ -48,17 +47,7 @@ fn get(
     answer: AnswerShape,
     handler: fn(ApiCall) -> Answering,
 ) -> ApiRoute {
-    ApiRoute {
-        method: Method::GET,
-        path: Cow::Borrowed(path),
-        access,
-        about: Cow::Borrowed(about),
-        query: &[],
-        body: BodyShape::None,
-        answer,
-        collection: None,
-        handler,
-    }
+    ApiRoute::new(Method::GET, path, access, about, answer, handler)
 }
 
 /// A route that takes a body.
