@@ -63,14 +63,18 @@ pub(super) fn measure(
     ];
     // First the one that uses up the single token of each user.
     let left = rounds(&mut servers, NOTHING_ELSE, quick, report)?;
-    let what = format!("{}: with records, in those without", NOTHING_ELSE.what);
-    report.figures.push(Figure { what, contender: "tidegate", value: left, unit: "x" });
+    report.bars.push(bar_of(NOTHING_ELSE, left));
     let before = all_stored(&servers[1].host)?;
     let left = rounds(&mut servers, TEN_THOUSAND, quick, report)?;
-    let name = format!("decisions per CPU-second with records, in those without: {}", TEN_THOUSAND.what);
-    report.bars.push(Bar::new(name, left, Side::AtLeast, LEAST_LEFT, "x"));
+    report.bars.push(bar_of(TEN_THOUSAND, left));
     add_stored(report, before, all_stored(&servers[1].host)?);
     Ok(())
+}
+
+/// The bar for the decisions with records, in those without.
+fn bar_of(load: DenialLoad, left: f64) -> Bar {
+    let name = format!("decisions per CPU-second with records, in those without: {}", load.what);
+    Bar::new(name, left, Side::AtLeast, LEAST_LEFT, "x")
 }
 
 /// Measures both servers in turns under a load; returns the decisions with records, in those without.

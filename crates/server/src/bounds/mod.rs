@@ -181,7 +181,7 @@ pub const VIOLATION_BYTES_MAX: u64 = 1_024 * 1_024 * 1_024;
 /// Of these files, how many are read. They are open until then.
 pub const VIOLATION_FILES_MAX: usize = 64;
 /// Denials that wait for the database, equal ones as one. Beyond it, they are merged into one for each name.
-pub const RECORDS_DENIALS_MAX: usize = 16_384;
+pub const RECORDS_DENIALS_MAX: usize = 32_768;
 /// Changes and security events that wait for the database. Beyond it, security events are merged into one for each name,
 /// and changes are dropped and counted.
 pub const RECORDS_OTHERS_MAX: usize = 4_096;

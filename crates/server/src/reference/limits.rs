@@ -9,7 +9,7 @@ use tidegate::engine::trust::score::VIOLATIONS_MAX;
 use tidegate_database::{ANSWERS_MAX, SESSIONS_PER_TOKEN, TOKENS_MAX};
 
 use crate::bounds::*;
-use crate::observe::events::OPEN_EVENTS_PER_SHARD;
+use crate::observe::events::{OPEN_EVENTS_PER_SHARD, OPEN_EVENTS_SHARED};
 
 /// The page, as Markdown.
 pub(crate) fn reference() -> String {
@@ -253,6 +253,10 @@ fn events() -> Vec<Row> {
         (
             "open events in each of eight tables; each thread adds to one of them, and a full one is written at once",
             number(OPEN_EVENTS_PER_SHARD),
+        ),
+        (
+            "open events beyond that, in all tables together, those in full tables that wait included",
+            number(OPEN_EVENTS_SHARED),
         ),
         (
             "full tables of open events that wait to be written; beyond it, events are merged into one for each name",

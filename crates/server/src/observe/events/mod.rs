@@ -28,8 +28,8 @@ pub use sink::{EventSink, EventsUnwritten, SinkCounts};
 pub(crate) use changes::{new_exemptions, policy_changes};
 pub(crate) use describe::cut;
 use file::EventFile;
-pub(crate) use open_events::OPEN_EVENTS_PER_SHARD;
-use open_events::OpenEvents;
+use open_events::{EventRoom, OpenEvents};
+pub(crate) use open_events::{OPEN_EVENTS_PER_SHARD, OPEN_EVENTS_SHARED};
 pub(crate) use past_violations::PastViolations;
 use sink::StdoutSink;
 use thread::EventQueue;
@@ -97,7 +97,8 @@ impl Events {
         if sinks.is_empty() {
             return Ok(Events::default());
         }
-        let (node, open) = (node.map(Arc::from), OpenEvents::new(OPEN_EVENTS_PER_SHARD));
+        let room = EventRoom { per_shard: OPEN_EVENTS_PER_SHARD, shared: OPEN_EVENTS_SHARED };
+        let (node, open) = (node.map(Arc::from), OpenEvents::new(room));
         let queue = EventQueue::start(sinks, open, node, clock).map_err(EventsError::Thread)?;
         Ok(Events { queue: Some(queue) })
     }

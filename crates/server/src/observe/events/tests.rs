@@ -125,7 +125,7 @@ fn decisions_do_not_wait_for_a_disk_that_does_not_answer_and_no_count_is_lost() 
     events.store_fallback(true, Nanos::SECOND);
     reported.recv().expect("the thread writes, and waits now");
     // More keys than can be kept apart while nothing is written.
-    let users = (crate::bounds::EVENT_TABLES_QUEUED_MAX + 3) * OPEN_EVENTS_PER_SHARD;
+    let users = (crate::bounds::EVENT_TABLES_QUEUED_MAX + 3) * OPEN_EVENTS_PER_SHARD + OPEN_EVENTS_SHARED;
     for user in 0..users {
         let request = Request::new().user(format!("user-{user}"));
         assert!(limiter.check(&request).is_allowed());

@@ -134,7 +134,11 @@ impl EventWriter {
             let job = received.recv_timeout(next.saturating_sub(self.clock.now()).into());
             self.write_single();
             match job {
-                Ok(Job::Table(table)) => self.write_open(table.into_values().collect()),
+                Ok(Job::Table(table)) => {
+                    let events = table.len();
+                    self.write_open(table.into_values().map(|event| *event).collect());
+                    self.waiting.open.release(events);
+                }
                 Ok(Job::Wake) => {}
                 Ok(Job::Flush(done)) => {
                     self.write_all();

@@ -5,8 +5,10 @@
 //! Members in which equal incidents differ are removed from the event.
 //!
 //! Each thread adds to a shard of its own, so that its lock is free almost always; equal events of several shards become
-//! one when they are collected. Memory is bounded: a full shard is handed to the thread that writes. If that thread is
-//! behind, the events of the shard are merged into one for each name. So counts are never lost, only details.
+//! one when they are collected. Memory is bounded: each shard has room of its own, and may use more of a pool that all
+//! share, so that a flood of many clients on few threads is still counted together. A shard that finds no more room is
+//! handed to the thread that writes. If that thread is behind, the events of the shard are merged into one for each name.
+//! So counts are never lost, only details.
 
 mod runs;
 
@@ -26,20 +28,35 @@ use runs::{OpenRun, RUNS_PER_SHARD, Runs};
 /// The number of shards.
 const SHARDS: usize = 8;
 
-/// The most open events in a shard.
+/// The open events for which a shard has room of its own.
 pub(crate) const OPEN_EVENTS_PER_SHARD: usize = 1_024;
 
-/// Open events by the hash of what makes them equal. Their times are of the monotonic clock.
-pub(super) type EventTable = HashMap<u64, AuditEvent, BuildHasherDefault<HashItself>>;
+/// The open events for which all shards together have more room, those in full tables that wait to be written included.
+pub(crate) const OPEN_EVENTS_SHARED: usize = 12_288;
+
+/// Open events by the hash of what makes them equal. Their times are of the monotonic clock. They are boxed so that a
+/// table that grows moves little, on a thread that decides.
+pub(super) type EventTable = HashMap<u64, Box<AuditEvent>, BuildHasherDefault<HashItself>>;
 
 /// The open events of all threads.
 #[derive(Debug)]
 pub(super) struct OpenEvents {
     shards: Box<[Shard]>,
     runs: Runs,
+    /// The shared room that is left.
+    shared_left: AtomicUsize,
     /// Random, so that a client cannot construct two incidents with the same hash.
     hash_keys: RandomState,
-    capacity: usize,
+    room: EventRoom,
+}
+
+/// For how many open events there is room.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EventRoom {
+    /// In each shard.
+    pub(super) per_shard: usize,
+    /// In all of them together, beyond that.
+    pub(super) shared: usize,
 }
 
 /// Aligned so that two locks never share a cache line.
@@ -57,18 +74,16 @@ struct ShardEvents {
 }
 
 impl OpenEvents {
-    /// At most `capacity` open events in each shard.
-    pub(super) fn new(capacity: usize) -> OpenEvents {
-        let shard = || {
-            let table = EventTable::with_capacity_and_hasher(capacity, BuildHasherDefault::default());
-            Shard(Mutex::new(ShardEvents { table, ..ShardEvents::default() }))
-        };
+    pub(super) fn new(room: EventRoom) -> OpenEvents {
+        let shard = || Shard(Mutex::new(ShardEvents { table: room.empty_table(), ..ShardEvents::default() }));
         let shards = (0..SHARDS).map(|_| shard()).collect();
-        OpenEvents { shards, runs: Runs::new(), hash_keys: RandomState::new(), capacity }
+        let shared_left = AtomicUsize::new(room.shared);
+        OpenEvents { shards, runs: Runs::new(), shared_left, hash_keys: RandomState::new(), room }
     }
 
-    /// Adds an incident. If the shard is full, `hand_over` gets its events, and gives them back if it cannot take them;
-    /// they are merged then. Returns how many were merged.
+    /// Adds an incident. If there is no room for it, `hand_over` gets the events of the shard, and gives them back if it
+    /// cannot take them; they are merged then. Returns how many were merged. Whoever takes a table from `hand_over` calls
+    /// [`OpenEvents::release`] when it is written.
     #[inline]
     pub(super) fn add(
         &self,
@@ -90,15 +105,32 @@ impl OpenEvents {
             return 0;
         }
         let mut merged = 0;
-        if shard.table.len() >= self.capacity {
-            let empty = EventTable::with_capacity_and_hasher(self.capacity, BuildHasherDefault::default());
-            if let Err(full) = hand_over(std::mem::replace(&mut shard.table, empty)) {
-                merged = full.len();
-                full.into_values().for_each(|event| shard.merge(event));
-            }
+        if !self.has_room(shard.table.len())
+            && let Err(full) = hand_over(std::mem::replace(&mut shard.table, self.room.empty_table()))
+        {
+            self.release(full.len());
+            merged = full.len();
+            full.into_values().for_each(|event| shard.merge(event));
         }
-        shard.table.insert(hash, describe::event_of(incident));
+        shard.table.insert(hash, Box::new(describe::event_of(incident)));
         merged
+    }
+
+    /// Is there room for one more event in a shard that has `open`? What is not its own is taken from the shared room.
+    fn has_room(&self, open: usize) -> bool {
+        let take_one = |left: usize| left.checked_sub(1);
+        open < self.room.per_shard
+            || self.shared_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take_one).is_ok()
+    }
+
+    /// Gives back the shared room that a table of this many events has taken.
+    pub(super) fn release(&self, events: usize) {
+        let taken = events.saturating_sub(self.room.per_shard);
+        if taken > 0 {
+            // The events of runs enter a table without asking for room, so a table can have a few more.
+            let give_back = |left: usize| Some((left + taken).min(self.room.shared));
+            let _always = self.shared_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, give_back);
+        }
     }
 
     /// Takes all open events, equal ones of several shards as one.
@@ -112,9 +144,9 @@ impl OpenEvents {
             if shard.table.is_empty() {
                 continue;
             }
-            let empty = EventTable::with_capacity_and_hasher(self.capacity, BuildHasherDefault::default());
-            let table = std::mem::replace(&mut shard.table, empty);
+            let table = std::mem::replace(&mut shard.table, self.room.empty_table());
             drop(shard);
+            self.release(table.len());
             for (hash, event) in table {
                 match all.get_mut(&hash) {
                     Some(known) => known.absorb(&event),
@@ -122,7 +154,7 @@ impl OpenEvents {
                 }
             }
         }
-        merged.extend(all.into_values());
+        merged.extend(all.into_values().map(|event| *event));
         merged
     }
 
@@ -150,6 +182,13 @@ impl OpenEvents {
     }
 }
 
+impl EventRoom {
+    /// A table for a shard, with room for what the shard may have without asking.
+    fn empty_table(self) -> EventTable {
+        EventTable::with_capacity_and_hasher(self.per_shard, BuildHasherDefault::default())
+    }
+}
+
 impl ShardEvents {
     /// Ends the run of a thread, if it has one.
     fn end_run(&mut self, runs: &Runs, thread: usize) {
@@ -169,10 +208,10 @@ impl ShardEvents {
         }
     }
 
-    fn merge(&mut self, event: AuditEvent) {
+    fn merge(&mut self, event: Box<AuditEvent>) {
         match &mut self.merged[event.name as usize] {
             Some(merged) => merged.absorb(&event),
-            empty => *empty = Some(Box::new(event)),
+            empty => *empty = Some(event),
         }
     }
 }

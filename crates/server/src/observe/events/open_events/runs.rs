@@ -182,7 +182,7 @@ impl Runs {
         };
         match table.get_mut(&run.hash) {
             Some(open) => open.absorb(&event),
-            None => _ = table.insert(run.hash, event),
+            None => _ = table.insert(run.hash, Box::new(event)),
         }
     }
 }
