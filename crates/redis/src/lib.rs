@@ -31,6 +31,7 @@ mod calls;
 mod client;
 mod deciding;
 mod failures;
+mod fleet;
 mod live;
 mod maintenance;
 mod registry;
@@ -42,6 +43,7 @@ pub mod testing;
 mod tests;
 
 pub use calls::LinkError;
+pub use calls::fleet::ToldByNode;
 pub use calls::live::{
     NewLiveEntry, SharedLiveChange, SharedLiveEntry, SharedLiveHead, SharedLiveOutcome, SharedLivePage,
 };

@@ -5,6 +5,7 @@
     allow(unreachable_pub, reason = "the `testing` module exports parts of it")
 )]
 pub(crate) mod bursts;
+pub(crate) mod fleet;
 mod link;
 pub(crate) mod live;
 #[cfg_attr(

@@ -22,6 +22,7 @@ use redis::{Cmd, Value};
 use tokio::runtime::Handle;
 
 use crate::calls::bursts::{decode_bursts, encode_bursts};
+use crate::calls::fleet::{self, FleetCall, ToldByNode};
 use crate::calls::live::{
     SharedLiveChange, SharedLiveHead, SharedLiveOutcome, SharedLivePage, decode_change, decode_page,
     encode_change, encode_page,
@@ -193,6 +194,15 @@ impl RedisClient {
         change: &SharedLiveChange,
     ) -> Result<SharedLiveOutcome, LinkError> {
         decode_change(&self.run(&encode_change(key, change)).await?)
+    }
+
+    /// Tells other nodes of this one, or reads what they have told.
+    pub(crate) async fn call_fleet(
+        &self,
+        key: &BucketKey,
+        call: FleetCall<'_>,
+    ) -> Result<Vec<(ToldByNode, u64)>, LinkError> {
+        fleet::decode(&self.run(&fleet::encode(key, call)).await?)
     }
 
     /// Runs a script by its SHA-1. A server that does not know it has not run it; then sends the text.

@@ -37,6 +37,11 @@ pub(crate) fn live(prefix: &str) -> BucketKey {
     BucketKey(format!("{prefix}:1:{{live}}").into())
 }
 
+/// What the keys begin with under which nodes tell each other of themselves.
+pub(crate) fn fleet(prefix: &str) -> BucketKey {
+    BucketKey(format!("{prefix}:1:{{fleet}}").into())
+}
+
 /// What the keys of the list of penalties begin with.
 pub(crate) fn penalties(prefix: &str) -> BucketKey {
     BucketKey(format!("{prefix}:1:{{penalties}}").into())

@@ -11,16 +11,16 @@ use tokio::runtime::Runtime;
 use crate::support::{Redis, fresh_prefix, runtime};
 
 /// A store on a server of its own.
-struct Board {
-    server: Redis,
-    runtime: Runtime,
-    store: RedisStore,
-    prefix: String,
+pub(crate) struct Board {
+    pub(crate) server: Redis,
+    pub(crate) runtime: Runtime,
+    pub(crate) store: RedisStore,
+    pub(crate) prefix: String,
     _guard: MaintenanceGuard,
 }
 
 impl Board {
-    fn new() -> Board {
+    pub(crate) fn new() -> Board {
         let (server, runtime, prefix) = (Redis::start(), runtime(), fresh_prefix());
         let _inside = runtime.enter();
         let deadline = std::time::Duration::from_secs(5);

@@ -97,5 +97,8 @@ pub(crate) static PENALTIES: ScriptClocks = timed!("penalties.lua");
 /// Reads and changes live entries.
 pub(crate) static LIVE: ScriptClocks = timed!("live.lua");
 
+/// Lets nodes tell each other of themselves.
+pub(crate) static FLEET: ScriptClocks = timed!("fleet.lua");
+
 /// Records a heartbeat, and counts the nodes.
 pub(crate) static HEARTBEAT: ScriptClocks = timed!("heartbeat.lua");

@@ -1,16 +1,19 @@
-//! The figures of all nodes that share a database.
+//! The figures of all nodes that share a database or, without one, a Redis.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde::{Deserialize, Serialize};
 use tidegate::{Clock, Nanos};
-use tidegate_database::{DatabaseError, HistoryRecord, NodeReport, PageRequest};
+use tidegate_database::{DatabaseError, HistoryRecord, NodeReport, PageRequest, UnixMillis};
+use tidegate_redis::ToldByNode;
 
 use super::figures::{Figures, NodeFigures};
 use super::last_hour::{HistoryStep, STEPS};
-use crate::control::ControlPlane;
 use crate::control::startup::unix_millis;
+use crate::control::{ControlPlane, PolicySource};
 use crate::node::Node;
+use crate::node::store::SharedRedisStore;
 
 /// A node that was not seen for so long no longer counts.
 const SEEN_MILLIS: i64 = 5_000;
@@ -30,7 +33,15 @@ pub(crate) struct FleetNode {
 #[derive(Debug, Default)]
 pub(super) struct FleetCache(Mutex<Option<(Nanos, Arc<Vec<FleetNode>>)>>);
 
-/// The nodes that share the database, or this one.
+/// What a node tells the others through Redis.
+#[derive(Debug, Serialize, Deserialize)]
+struct ToldNode {
+    version: Option<u64>,
+    since_millis: i64,
+    figures: NodeFigures,
+}
+
+/// The nodes that share the database or, without one, the Redis; otherwise this one.
 ///
 /// # Errors
 /// When the database fails.
@@ -48,25 +59,90 @@ pub(crate) async fn nodes(node: &Node, control: &ControlPlane) -> Result<Arc<Vec
 
 async fn read(node: &Node, control: &ControlPlane) -> Result<Vec<FleetNode>, DatabaseError> {
     let wall = unix_millis(node.clock().wall());
-    let running = control.running();
     let own = FleetNode {
-        report: NodeReport {
-            id: control.node_id().unwrap_or("this node").to_owned(),
-            version: Some(running.version),
-            since: unix_millis(running.since),
-            seen: wall,
-            ..NodeReport::default()
-        },
+        report: this_node(control, wall),
         figures: NodeFigures::clone(&control.glance().latest()),
     };
-    let Some(database) = control.database() else { return Ok(vec![own]) };
-    let page = PageRequest { limit: NODES_MAX, cursor: None };
-    let seen = database.nodes(wall.plus(-SEEN_MILLIS), &page).await?;
-    let others = seen.items.into_iter().filter(|report| report.id != own.report.id);
-    let mut nodes: Vec<FleetNode> = others.map(told).collect();
+    let mut nodes: Vec<FleetNode> = match (control.database(), node.shared()) {
+        (Some(database), _) => {
+            let page = PageRequest { limit: NODES_MAX, cursor: None };
+            let seen = database.nodes(wall.plus(-SEEN_MILLIS), &page).await?;
+            seen.items.into_iter().map(told).collect()
+        }
+        (None, Some(shared)) => told_through_redis(shared, SEEN_MILLIS, wall).await,
+        (None, None) => Vec::new(),
+    };
+    // What this node knows of itself is newer.
+    nodes.retain(|other| other.report.id != own.report.id);
     nodes.push(own);
     nodes.sort_by(|one, other| one.report.id.cmp(&other.report.id));
     Ok(nodes)
+}
+
+/// What this node says of itself.
+pub(crate) fn this_node(control: &ControlPlane, wall: UnixMillis) -> NodeReport {
+    let running = control.running();
+    NodeReport {
+        id: control.node_id().unwrap_or("this node").to_owned(),
+        version: Some(running.version),
+        since: unix_millis(running.since),
+        seen: wall,
+        ..NodeReport::default()
+    }
+}
+
+/// What nodes have told through Redis within a time. If it does not answer, nobody: each node sees itself, and that the
+/// store is away.
+pub(crate) async fn told_through_redis(
+    shared: &SharedRedisStore,
+    within_millis: i64,
+    wall: UnixMillis,
+) -> Vec<FleetNode> {
+    let within = Nanos::from_millis(within_millis.unsigned_abs());
+    let told = match shared.store.fleet(within).await {
+        Ok(told) => told,
+        Err(error) => {
+            tracing::debug!(%error, "the figures of other nodes cannot be read");
+            return Vec::new();
+        }
+    };
+    let node = |(told, ago): (ToldByNode, Nanos)| {
+        // A node of another version of Tidegate may tell other things.
+        let text: ToldNode = serde_json::from_slice(&told.text).ok()?;
+        let seen = wall.plus(-i64::try_from(ago.as_millis_ceil()).unwrap_or(i64::MAX));
+        let (version, since) = (text.version, UnixMillis::new(text.since_millis));
+        let report = NodeReport { id: told.id, version, since, seen, ..NodeReport::default() };
+        Some(FleetNode { report, figures: text.figures })
+    };
+    told.into_iter().filter_map(node).collect()
+}
+
+/// Tells the other nodes of this one. Who follows the versions of a database does that already. Returns what was told
+/// through Redis, which the next call replaces.
+pub(super) async fn tell(node: &Node, before: Option<ToldByNode>) -> Option<ToldByNode> {
+    let control = node.control()?;
+    let report = this_node(control, unix_millis(node.clock().wall()));
+    let figures = control.glance().latest();
+    if let Some(database) = control.database() {
+        if control.running().source != PolicySource::Database {
+            let figures = serde_json::to_string(&*figures).ok();
+            if let Err(error) = database.report(&NodeReport { figures, ..report }).await {
+                control.set_database_problem(Some(error.to_string()));
+            }
+        }
+        return None;
+    }
+    let shared = node.shared()?;
+    let (version, since_millis) = (report.version, report.since.get());
+    let told = ToldNode { version, since_millis, figures: NodeFigures::clone(&figures) };
+    let told = ToldByNode { id: report.id, text: serde_json::to_vec(&told).ok()? };
+    match shared.store.tell_fleet(&told, before.as_ref()).await {
+        Ok(()) => Some(told),
+        Err(error) => {
+            tracing::debug!(%error, "the other nodes were not told the figures of this one");
+            before
+        }
+    }
 }
 
 /// A node with the figures that it has written; one that starts has none yet. One of another version of Tidegate may have written others.
@@ -79,11 +155,44 @@ fn told(report: NodeReport) -> FleetNode {
 /// Writes down a step of the last hour, for the other nodes.
 pub(super) async fn keep(node: &Node, step: &HistoryStep) {
     let Some(control) = node.control() else { return };
-    let (Some(database), Some(id)) = (control.database(), control.node_id()) else { return };
+    let Some(id) = control.node_id().map(str::to_owned) else { return };
     let Ok(text) = serde_json::to_string(&step.figures) else { return };
-    let record = HistoryRecord { node: id.to_owned(), step: step.number, figures: text };
-    if let Err(error) = database.keep_history(&record, step.number.saturating_sub(STEPS as u64)).await {
+    let first = step.number.saturating_sub(STEPS as u64);
+    let kept = match (control.database(), node.shared()) {
+        (Some(database), _) => {
+            let record = HistoryRecord { node: id, step: step.number, figures: text };
+            database.keep_history(&record, first).await.map_err(|error| error.to_string())
+        }
+        (None, Some(shared)) => {
+            let told = ToldByNode { id, text: text.into_bytes() };
+            shared.store.keep_step(step.number, &told, first).await.map_err(|error| error.to_string())
+        }
+        (None, None) => Ok(()),
+    };
+    if let Err(error) = kept {
         tracing::debug!(%error, "a step of the last hour was not written");
+    }
+}
+
+/// What nodes have written of the steps from `first` on.
+async fn written_steps(
+    node: &Node,
+    control: &ControlPlane,
+    first: u64,
+) -> Result<Vec<HistoryRecord>, DatabaseError> {
+    match (control.database(), node.shared()) {
+        (Some(database), _) => database.history_since(first).await,
+        (None, Some(shared)) => {
+            let steps = shared.store.steps(first).await.unwrap_or_else(|error| {
+                tracing::debug!(%error, "the last hour of other nodes cannot be read");
+                Vec::new()
+            });
+            let record = |(told, step): (ToldByNode, u64)| {
+                Some(HistoryRecord { node: told.id, step, figures: String::from_utf8(told.text).ok()? })
+            };
+            Ok(steps.into_iter().filter_map(record).collect())
+        }
+        (None, None) => Ok(Vec::new()),
     }
 }
 
@@ -100,16 +209,14 @@ pub(crate) async fn last_hour(
     for step in control.glance().last_hour().steps() {
         own.insert(step.number, step.figures.clone());
     }
-    if let (Some(database), Some(id)) = (control.database(), control.node_id()) {
-        let first = HistoryStep::at(node.clock().wall()).saturating_sub(STEPS as u64);
-        for record in database.history_since(first).await? {
-            // What this node knows itself is newer than what it has written.
-            let is_known = record.node == id && own.contains_key(&record.step);
-            if let Ok(figures) = serde_json::from_str::<Figures>(&record.figures)
-                && !is_known
-            {
-                sum.entry(record.step).or_default().add(&figures);
-            }
+    let first = HistoryStep::at(node.clock().wall()).saturating_sub(STEPS as u64);
+    for record in written_steps(node, control, first).await? {
+        // What this node knows itself is newer than what it has written.
+        let is_known = Some(&*record.node) == control.node_id() && own.contains_key(&record.step);
+        if let Ok(figures) = serde_json::from_str::<Figures>(&record.figures)
+            && !is_known
+        {
+            sum.entry(record.step).or_default().add(&figures);
         }
     }
     for (number, figures) in own {

@@ -2,11 +2,12 @@
 //!
 //! Each second the node's counters are read (`reading`), and the difference to the reading before are the figures of that
 //! second (`figures`). They are also added up in steps of half a minute, for an hour (`last_hour`). With a database each node
-//! writes its figures there, and whoever asks gets the sum over all nodes (`fleet`); without one, those of this node.
+//! writes its figures there, else on the Redis that nodes share, and whoever asks gets the sum over all nodes (`fleet`);
+//! without either, those of this node.
 //! `overview` is what the API shows. No decision waits for any of it.
 
 mod figures;
-mod fleet;
+pub(crate) mod fleet;
 mod last_hour;
 pub(crate) mod overview;
 mod reading;
@@ -70,6 +71,7 @@ pub(super) async fn watch(node: Arc<Node>) {
     if let Some(control) = node.control() {
         control.glance().latest.store(Arc::new(NodeFigures::of(&node, Figures::default())));
     }
+    let mut told = None;
     loop {
         tokio::time::sleep(INTERVAL).await;
         let began = node.clock().now();
@@ -81,6 +83,7 @@ pub(super) async fn watch(node: Arc<Node>) {
             let figures = reading.since(before);
             let step = glance.last_hour().add(node.clock().wall(), &figures);
             glance.latest.store(Arc::new(NodeFigures::of(&node, figures)));
+            told = fleet::tell(&node, told).await;
             if let Some(finished) = step {
                 fleet::keep(&node, &finished).await;
             }

@@ -1,4 +1,4 @@
-//! The nodes that share a database, and what each runs.
+//! The nodes that share a database or a Redis, and what each runs.
 
 use serde::Serialize;
 use serde_json::json;
@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 use crate::control::api::query::PAGE_MAX;
 use crate::control::api::route::Answering;
 use crate::control::api::{ApiAnswer, ApiCall, rfc3339};
+use crate::control::glance::fleet;
 use crate::control::startup::unix_millis;
 
 /// A node.
@@ -49,8 +50,7 @@ pub(in crate::control::api) fn list(call: ApiCall) -> Answering {
         let has =
             |node: &NodeReport| searched.as_ref().is_none_or(|text| node.id.to_lowercase().contains(text));
         let Some(database) = call.control().database() else {
-            let own = Some(this_node(&call)).filter(has);
-            return Ok(ApiAnswer::list(own.iter().map(|node| json!(ListedNode::new(node))).collect(), None));
+            return Ok(without_database(&call, wanted, has).await);
         };
         let seen_after = unix_millis(call.now).plus(-FORGOTTEN_AFTER_MILLIS);
         let limit = if searched.is_some() { PAGE_MAX } else { wanted as u64 };
@@ -74,14 +74,21 @@ pub(in crate::control::api) fn list(call: ApiCall) -> Answering {
     })
 }
 
-/// What this node would report if it had a database.
-fn this_node(call: &ApiCall) -> NodeReport {
-    let running = call.control().running();
-    NodeReport {
-        id: call.control().node_id().unwrap_or("this node").to_owned(),
-        version: Some(running.version),
-        since: unix_millis(running.since),
-        seen: unix_millis(call.now),
-        ..NodeReport::default()
-    }
+/// The nodes that share a Redis, or this node alone.
+async fn without_database(call: &ApiCall, wanted: usize, has: impl Fn(&NodeReport) -> bool) -> ApiAnswer {
+    let own = fleet::this_node(call.control(), unix_millis(call.now));
+    let mut nodes: Vec<NodeReport> = match call.node.shared() {
+        Some(shared) => {
+            let told = fleet::told_through_redis(shared, FORGOTTEN_AFTER_MILLIS, own.seen).await;
+            told.into_iter().map(|node| node.report).filter(|node| node.id != own.id).collect()
+        }
+        None => Vec::new(),
+    };
+    nodes.push(own);
+    nodes.sort_by(|one, other| one.id.cmp(&other.id));
+    let after = call.query.get("cursor");
+    let mut listed = nodes.iter().filter(|node| has(node) && after.is_none_or(|after| *node.id > *after));
+    let page: Vec<&NodeReport> = listed.by_ref().take(wanted).collect();
+    let next = listed.next().and(page.last()).map(|node| node.id.clone());
+    ApiAnswer::list(page.into_iter().map(|node| json!(ListedNode::new(node))).collect(), next)
 }
