@@ -97,5 +97,8 @@ pub(crate) static PENALTIES: ScriptClocks = timed!("penalties.lua");
 /// Reads and changes live entries.
 pub(crate) static LIVE: ScriptClocks = timed!("live.lua");
 
+/// Reads and changes what is known about users.
+pub(crate) static TRUST: ScriptClocks = timed!("trust.lua");
+
 /// Records a heartbeat, and counts the nodes.
 pub(crate) static HEARTBEAT: ScriptClocks = timed!("heartbeat.lua");

@@ -69,7 +69,8 @@ async fn read(node: &Node, control: &ControlPlane) -> Result<Vec<FleetNode>, Dat
     Ok(nodes)
 }
 
-/// A node with the figures that it has written; one that starts has none yet. One of another version of Tidegate may have written others.
+/// A node with the figures that it has written; one that starts has none yet. One of another version of Tidegate may
+/// have written others.
 fn told(report: NodeReport) -> FleetNode {
     let figures = report.figures.as_deref().and_then(|text| serde_json::from_str(text).ok());
     let unknown = || NodeFigures { status: "unknown".to_owned(), ..NodeFigures::default() };

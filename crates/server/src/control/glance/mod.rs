@@ -1,9 +1,9 @@
 //! The figures of now and of the last hour, on this node and on the whole fleet.
 //!
 //! Each second the node's counters are read (`reading`), and the difference to the reading before are the figures of that
-//! second (`figures`). They are also added up in steps of half a minute, for an hour (`last_hour`). With a database each node
-//! writes its figures there, and whoever asks gets the sum over all nodes (`fleet`); without one, those of this node.
-//! `overview` is what the API shows. No decision waits for any of it.
+//! second (`figures`). They are also added up in steps of half a minute, for an hour (`last_hour`). With a database
+//! each node writes its figures there, and whoever asks gets the sum over all nodes (`fleet`); without one, those of
+//! this node. `overview` is what the API shows. No decision waits for any of it.
 
 mod figures;
 mod fleet;
