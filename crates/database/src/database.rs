@@ -42,6 +42,8 @@ pub struct DatabaseOptions {
     /// How long one operation may take, including the wait for a connection. Opening, backups and the verification of
     /// the whole audit may take longer.
     pub deadline: Duration,
+    /// How long a search for a text in records may take, which has to read them one by one.
+    pub search_time: Duration,
     /// The most connections to PostgreSQL, beside one that listens for changes; the most readers on SQLite.
     pub connections: u32,
     /// Of how many versions of the policy the text is kept; at least 1,000.
@@ -50,7 +52,12 @@ pub struct DatabaseOptions {
 
 impl Default for DatabaseOptions {
     fn default() -> DatabaseOptions {
-        DatabaseOptions { deadline: Duration::from_secs(5), connections: 4, versions_kept: 1_000 }
+        DatabaseOptions {
+            deadline: Duration::from_secs(5),
+            search_time: Duration::from_secs(3),
+            connections: 4,
+            versions_kept: 1_000,
+        }
     }
 }
 

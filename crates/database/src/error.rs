@@ -1,5 +1,7 @@
 //! What can go wrong.
 
+use std::time::Duration;
+
 /// An operation on the database failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -39,6 +41,9 @@ pub enum DatabaseError {
     /// The cursor of a list was not made by this program.
     #[error("the cursor is not valid: use the one from the answer before, or none for the first page")]
     Cursor,
+    /// The search took too long.
+    #[error("the search takes more than {0:?}: narrow it with `since` and `until`, or with another filter")]
+    SearchTooLong(Duration),
     /// There are as many as there may be.
     #[error("{0}")]
     Full(String),

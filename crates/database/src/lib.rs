@@ -17,6 +17,7 @@ mod session;
 mod sessions;
 mod time;
 mod tokens;
+mod trust;
 mod versions;
 
 pub use answers::{ANSWERS_MAX, AnswerBody, NewAnswer, Remembered, RememberedAnswer};
@@ -31,4 +32,5 @@ pub use nodes::{HistoryRecord, NodeReport};
 pub use sessions::{BrowserSession, SESSIONS_PER_TOKEN};
 pub use time::UnixMillis;
 pub use tokens::{StoredToken, TOKENS_MAX, TokenRevocation};
+pub use trust::{TrustChange, TrustChangeOutcome, TrustEdit, TrustPage, TrustRow};
 pub use versions::{NewVersion, PolicyVersion, Publication, RuleRow, VersionHead, VersionMark};

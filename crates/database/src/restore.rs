@@ -12,7 +12,7 @@ use crate::session::values;
 use crate::{Database, DatabaseError, DatabaseOptions, UnixMillis};
 
 /// Every table that is replaced, referenced ones before those that refer to them.
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 13] = [
     "policy_versions",
     "rate_limit_rules",
     "rate_limit_violations",
@@ -24,6 +24,8 @@ const TABLES: [&str; 11] = [
     "idempotent_answers",
     "live_entries",
     "live_head",
+    "trust_accounts",
+    "trust_head",
 ];
 /// Sessions of the backup are not brought back: whoever ended one meant it.
 const SESSIONS: &str = "sessions";
@@ -34,10 +36,9 @@ const KEEP_REVOKED: &str = "UPDATE backup.tokens AS old \
      WHERE old.revoked_at IS NULL \
      AND old.id IN (SELECT new.id FROM main.tokens AS new WHERE new.revoked_at IS NOT NULL)";
 
-/// After a restore, nodes must read all live entries anew: the sequences of the backup say nothing about those that they
-/// have seen.
-const NEW_EPOCH: &str =
-    "UPDATE main.live_head SET epoch = 1 + max(epoch, (SELECT epoch FROM temp.live_head_before))";
+/// After a restore, nodes must read everything anew that they follow by sequences: those of the backup say nothing about
+/// those that they have seen.
+const FOLLOWED: [&str; 2] = ["live_head", "trust_head"];
 
 impl Database {
     /// Replaces everything in this database by what a backup has, in one transaction: other processes that use the
@@ -103,7 +104,10 @@ impl Database {
         session.run_script("ROLLBACK").await?;
         session.rows("ATTACH DATABASE $1 AS backup", values![copy]).await?;
         session.begin().await?;
-        session.run_script("CREATE TEMP TABLE live_head_before AS SELECT epoch FROM main.live_head").await?;
+        for head in FOLLOWED {
+            let kept = format!("CREATE TEMP TABLE {head}_before AS SELECT epoch FROM main.{head}");
+            session.run_script(AssertSqlSafe(kept)).await?;
+        }
         session.run_script(KEEP_REVOKED).await?;
         for table in TABLES.iter().rev() {
             session.run_script(AssertSqlSafe(format!("DELETE FROM main.{table}"))).await?;
@@ -112,7 +116,10 @@ impl Database {
             let copy = format!("INSERT INTO main.{table} SELECT * FROM backup.{table}");
             session.run_script(AssertSqlSafe(copy)).await?;
         }
-        session.run_script(NEW_EPOCH).await?;
+        for head in FOLLOWED {
+            let next = format!("1 + max(epoch, (SELECT epoch FROM temp.{head}_before))");
+            session.run_script(AssertSqlSafe(format!("UPDATE main.{head} SET epoch = {next}"))).await?;
+        }
         audit::append(&mut session, vec![entry]).await?;
         session.run_script("COMMIT").await?;
         // The connection is dropped, not given back: it would keep the file attached.

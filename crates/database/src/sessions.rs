@@ -27,7 +27,6 @@ const FIND: &str = "SELECT tokens.*, sessions.created_at AS began_at, sessions.e
                     WHERE sessions.hash = $1 AND sessions.expires_at > $2";
 const EXTEND: &str = "UPDATE sessions SET expires_at = $1 WHERE hash = $2 AND expires_at < $1";
 const DELETE: &str = "DELETE FROM sessions WHERE hash = $1";
-const DELETE_OF_TOKEN: &str = "DELETE FROM sessions WHERE token_id = $1";
 
 /// How many sessions a token has at most. When one more begins, the oldest ends.
 pub const SESSIONS_PER_TOKEN: u64 = 64;
@@ -94,27 +93,11 @@ impl Database {
     /// # Errors
     /// When the database fails.
     pub async fn delete_session(&self, hash: &[u8; 32]) -> Result<bool, DatabaseError> {
-        Ok(self.delete_sessions(DELETE, hash.into()).await? > 0)
-    }
-
-    /// Ends all sessions of a token, and returns how many.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub async fn delete_sessions_of(&self, token_id: &str) -> Result<u64, DatabaseError> {
-        self.delete_sessions(DELETE_OF_TOKEN, token_id.into()).await
-    }
-
-    async fn delete_sessions(
-        &self,
-        sql: &'static str,
-        value: crate::session::SqlValue,
-    ) -> Result<u64, DatabaseError> {
         self.within_deadline(async {
             let mut session = self.writer().await?;
-            let deleted = session.execute(sql, vec![value]).await?;
+            let deleted = session.execute(DELETE, values![hash]).await?;
             session.commit().await?;
-            Ok(deleted)
+            Ok(deleted > 0)
         })
         .await
     }

@@ -286,20 +286,6 @@ impl Database {
         })
         .await
     }
-
-    /// How many tokens can administer everything at `now`.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub async fn count_admins(&self, now: UnixMillis) -> Result<u64, DatabaseError> {
-        self.within_deadline(async {
-            let mut session = self.reader().await?;
-            let count = session.value(ADMINS, values![now]).await?;
-            session.release();
-            Ok(count)
-        })
-        .await
-    }
 }
 
 /// Is there room for one more? Forgets tokens that have ended if there are too many.

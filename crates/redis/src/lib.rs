@@ -41,11 +41,15 @@ mod store;
 pub mod testing;
 #[cfg(test)]
 mod tests;
+mod trust;
 
 pub use calls::LinkError;
 pub use calls::fleet::ToldByNode;
 pub use calls::live::{
     NewLiveEntry, SharedLiveChange, SharedLiveEntry, SharedLiveHead, SharedLiveOutcome, SharedLivePage,
+};
+pub use calls::trust::{
+    SharedAccount, SharedAccountEdit, SharedTrustChange, SharedTrustOutcome, SharedTrustPage,
 };
 pub use client::{
     AddressError, MasterWatch, RedisClient, RedisClientError, RedisClientOptions, WakeTopic, WakeUps,

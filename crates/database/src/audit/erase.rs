@@ -2,7 +2,7 @@
 
 use super::AuditEntry;
 use crate::session::values;
-use crate::{Database, DatabaseError, UnixMillis};
+use crate::{Database, DatabaseError, UnixMillis, trust};
 
 /// Rows that one transaction erases.
 const BATCH: i64 = 1_000;
@@ -15,8 +15,8 @@ const ERASE_VIOLATIONS: &str = "UPDATE rate_limit_violations SET user_id = NULL,
      WHERE violation_id IN (SELECT violation_id FROM rate_limit_violations WHERE user_id = $1 LIMIT $2)";
 
 impl Database {
-    /// Erases what the audit and the violations say about a user, and writes down that it was done, without the name.
-    /// Returns the number of rows. The chain still verifies. A backup from before still has the data.
+    /// Erases what the audit, the violations and the trust accounts say about a user, and writes down that it was done,
+    /// without the name. Returns the number of rows. The chain still verifies. A backup from before still has the data.
     ///
     /// # Errors
     /// When the database fails; then a part may be erased, and it can be repeated.
@@ -47,7 +47,8 @@ impl Database {
         let mut session = self.writer().await?;
         let entries = session.execute(ERASE_ENTRIES, values![now, user, BATCH]).await?;
         let violations = session.execute(ERASE_VIOLATIONS, values![user, BATCH]).await?;
+        let accounts = trust::erase(&mut session, user).await?;
         session.commit().await?;
-        Ok(entries + violations)
+        Ok(entries + violations + accounts)
     }
 }

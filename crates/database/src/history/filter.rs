@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use crate::UnixMillis;
 use crate::session::{SqlSession, SqlValue, stored_text};
 
-/// WhereClause that all must hold; the default lets everything through.
+/// Conditions that all must hold; the default lets everything through.
 #[derive(Clone, Debug, Default)]
 pub struct HistoryFilter {
     /// From this instant on.

@@ -3,6 +3,7 @@
 
 use sqlx::AssertSqlSafe;
 
+use super::cursor::HistoryCursors;
 use super::filter::{HistoryFilter, KindMatch};
 use super::page::{PageRequest, Paged};
 use super::violations::{ViolationRow, read_violation};
@@ -21,13 +22,21 @@ pub enum HistoryRow {
 
 /// The tables, in their order within one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum HistoryTable {
+pub(super) enum HistoryTable {
     Violations,
     Audit,
 }
 
 impl HistoryTable {
-    const ALL: [HistoryTable; 2] = [HistoryTable::Violations, HistoryTable::Audit];
+    pub(super) const ALL: [HistoryTable; 2] = [HistoryTable::Violations, HistoryTable::Audit];
+
+    /// Its letter in cursors.
+    pub(super) fn letter(self) -> char {
+        match self {
+            HistoryTable::Violations => 'v',
+            HistoryTable::Audit => 'a',
+        }
+    }
 
     /// The columns for the order.
     fn order(self) -> (&'static str, &'static str) {
@@ -39,7 +48,7 @@ impl HistoryTable {
 }
 
 /// The place of a row in the order.
-type HistoryPlace = (UnixMillis, HistoryTable, i64);
+pub(super) type HistoryPlace = (UnixMillis, HistoryTable, i64);
 
 impl HistoryRow {
     fn place(&self) -> HistoryPlace {
@@ -104,24 +113,50 @@ impl Database {
         filter: &HistoryFilter,
         page: &PageRequest,
     ) -> Result<Paged<HistoryRow>, DatabaseError> {
-        let after = page.cursor.as_deref().map(read_cursor).transpose()?;
         let limit = page.rows();
-        let mut rows = self
-            .within_deadline(async {
-                let mut session = self.reader().await?;
-                let mut rows = Vec::new();
-                for table in tables {
-                    for kind in filter.kinds() {
-                        let (found, most) = ((*table, *kind), limit + 1);
-                        rows.extend(rows_of(&mut session, found, filter, after, most).await?);
-                    }
+        let read = async {
+            let mut session = self.reader().await?;
+            let cursors = HistoryCursors::of(&mut session).await?;
+            let after = match page.cursor.as_deref().map(|cursor| cursors.read(cursor)).transpose() {
+                Ok(after) => after,
+                Err(error) => {
+                    session.release();
+                    return Err(error);
                 }
-                session.release();
-                Ok::<_, DatabaseError>(rows)
-            })
-            .await?;
+            };
+            if filter.text.is_some() {
+                session.stop_when_dropped(self.options.search_time).await?;
+            }
+            let mut rows = Vec::new();
+            for table in tables {
+                for kind in filter.kinds() {
+                    rows.extend(rows_of(&mut session, (*table, *kind), filter, after, limit + 1).await?);
+                }
+            }
+            if filter.text.is_some() {
+                session.stop_no_more().await?;
+            }
+            session.release();
+            Ok((rows, cursors))
+        };
+        let (mut rows, cursors) = match &filter.text {
+            None => self.within_deadline(read).await?,
+            Some(_) => self.within_search_time(read).await?,
+        };
         rows.sort_by_key(|row| std::cmp::Reverse(row.place()));
-        Ok(Paged::cut(rows, limit, |row| write_cursor(row.place())))
+        Ok(Paged::cut(rows, limit, |row| cursors.write(row.place())))
+    }
+
+    /// What a search returns, or an error when it takes too long.
+    async fn within_search_time<T>(
+        &self,
+        search: impl Future<Output = Result<T, DatabaseError>>,
+    ) -> Result<T, DatabaseError> {
+        let most = self.options.search_time;
+        match tokio::time::timeout(most, self.within_deadline(search)).await {
+            Ok(found) => found,
+            Err(_) => Err(DatabaseError::SearchTooLong(most)),
+        }
     }
 }
 
@@ -174,27 +209,4 @@ fn id_bound(table: HistoryTable, place: HistoryPlace) -> i64 {
         std::cmp::Ordering::Equal => place.2,
         std::cmp::Ordering::Greater => i64::MIN,
     }
-}
-
-fn write_cursor((time, table, id): HistoryPlace) -> String {
-    let table = match table {
-        HistoryTable::Violations => 'v',
-        HistoryTable::Audit => 'a',
-    };
-    format!("{}.{table}.{id}", time.get())
-}
-
-fn read_cursor(cursor: &str) -> Result<HistoryPlace, DatabaseError> {
-    let mut parts = cursor.split('.');
-    let (Some(time), Some(table), Some(id), None) = (parts.next(), parts.next(), parts.next(), parts.next())
-    else {
-        return Err(DatabaseError::Cursor);
-    };
-    let table = match table {
-        "v" => HistoryTable::Violations,
-        "a" => HistoryTable::Audit,
-        _ => return Err(DatabaseError::Cursor),
-    };
-    let number = |text: &str| text.parse::<i64>().map_err(|_| DatabaseError::Cursor);
-    Ok((UnixMillis::new(number(time)?), table, number(id)?))
 }

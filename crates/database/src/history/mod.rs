@@ -1,5 +1,6 @@
 //! What happened: violations and the audit, as lists with filters.
 
+mod cursor;
 mod filter;
 mod list;
 pub(crate) mod page;

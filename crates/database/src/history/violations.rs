@@ -73,22 +73,6 @@ const REMOVE: &str = "DELETE FROM rate_limit_violations WHERE violation_id IN \
      (SELECT violation_id FROM rate_limit_violations WHERE requested_at < $1 ORDER BY requested_at LIMIT $2)";
 
 impl Database {
-    /// Writes denials, all or none.
-    ///
-    /// # Errors
-    /// When the database fails. After [`DatabaseError::Unavailable`] it is not known whether they were written.
-    pub async fn record_violations(&self, violations: Vec<Violation>) -> Result<(), DatabaseError> {
-        if violations.is_empty() {
-            return Ok(());
-        }
-        self.within_deadline(async {
-            let mut session = self.writer().await?;
-            insert(&mut session, &violations).await?;
-            session.commit().await
-        })
-        .await
-    }
-
     /// Removes the denials from before `older_than`, and the oldest of the others if there are more than `keep`, together
     /// with those of the same instant. Returns how many.
     ///

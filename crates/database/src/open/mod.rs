@@ -43,8 +43,8 @@ impl Database {
         Ok(database)
     }
 
-    /// The same as [`Database::open`], but a PostgreSQL server that does not answer is not an error: each operation then fails until it does,
-    /// and the first one that succeeds makes or upgrades the tables.
+    /// The same as [`Database::open`], but a PostgreSQL server that does not answer is not an error: each operation
+    /// then fails until it does, and the first one that succeeds makes or upgrades the tables.
     ///
     /// # Errors
     /// When the URL is not valid, or a SQLite file cannot be opened.

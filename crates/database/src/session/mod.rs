@@ -4,6 +4,10 @@
 mod row;
 mod value;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, Postgres, SqlSafeStr, Sqlite};
 
@@ -26,6 +30,8 @@ pub(crate) use values;
 pub(crate) struct SqlSession {
     connection: PooledConnection,
     is_finished: bool,
+    /// Tells SQLite to stop what it does for this session.
+    stopped: Option<Arc<AtomicBool>>,
 }
 
 #[derive(Debug)]
@@ -34,12 +40,15 @@ pub(crate) enum PooledConnection {
     Postgres(PoolConnection<Postgres>),
 }
 
+/// How many steps of its virtual machine SQLite makes before it looks whether it shall stop: far less than a millisecond.
+const STEPS_BETWEEN_LOOKS: i32 = 10_000;
+
 /// Rows in one INSERT: few enough for the number of values that a statement may have.
 const ROWS_PER_INSERT: usize = 100;
 
 impl SqlSession {
     pub(crate) fn new(connection: PooledConnection) -> SqlSession {
-        SqlSession { connection, is_finished: false }
+        SqlSession { connection, is_finished: false, stopped: None }
     }
 
     pub(crate) fn is_postgres(&self) -> bool {
@@ -68,6 +77,37 @@ impl SqlSession {
     /// Gives the connection back after reads without a transaction.
     pub(crate) fn release(mut self) {
         self.is_finished = true;
+    }
+
+    /// Makes what comes next stop on the database too, not only here, when the session is dropped before its end, on
+    /// PostgreSQL after `most`. Otherwise a long query of somebody who no longer waits would keep the connection.
+    pub(crate) async fn stop_when_dropped(&mut self, most: Duration) -> Result<(), DatabaseError> {
+        match &mut self.connection {
+            PooledConnection::Sqlite(connection) => {
+                let stopped = Arc::new(AtomicBool::new(false));
+                let watched = Arc::clone(&stopped);
+                let mut handle = connection.lock_handle().await?;
+                handle.set_progress_handler(STEPS_BETWEEN_LOOKS, move || !watched.load(Ordering::Relaxed));
+                drop(handle);
+                self.stopped = Some(stopped);
+            }
+            PooledConnection::Postgres(_) => {
+                // A little later than here, where it is known what it means.
+                let most = most.saturating_add(Duration::from_secs(1)).as_millis().min(i32::MAX as u128);
+                let sql = format!("SET statement_timeout = {most}");
+                self.run_script(AssertSqlSafe(sql)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends what [`SqlSession::stop_when_dropped`] began.
+    pub(crate) async fn stop_no_more(&mut self) -> Result<(), DatabaseError> {
+        match &mut self.connection {
+            PooledConnection::Sqlite(connection) => connection.lock_handle().await?.remove_progress_handler(),
+            PooledConnection::Postgres(_) => self.run_script("RESET statement_timeout").await?,
+        }
+        Ok(())
     }
 
     /// Runs statements without values.
@@ -173,6 +213,9 @@ fn placeholders(rows: usize, columns: usize) -> String {
 impl Drop for SqlSession {
     fn drop(&mut self) {
         if !self.is_finished {
+            if let Some(stopped) = &self.stopped {
+                stopped.store(true, Ordering::Relaxed);
+            }
             match &mut self.connection {
                 PooledConnection::Sqlite(connection) => connection.close_on_drop(),
                 PooledConnection::Postgres(connection) => connection.close_on_drop(),
@@ -184,6 +227,35 @@ impl Drop for SqlSession {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Database, DatabaseOptions};
+
+    /// A query without an end keeps no connection once nobody waits for it.
+    #[tokio::test]
+    async fn what_nobody_waits_for_stops() {
+        let folder = std::env::temp_dir().join(format!("tidegate-session-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let url = format!("sqlite:{}", folder.join("tidegate.db").display());
+        let options = DatabaseOptions {
+            connections: 1,
+            deadline: Duration::from_secs(60),
+            ..DatabaseOptions::default()
+        };
+        let database = Database::open(&url, options).await.unwrap();
+        let mut session = database.reader().await.unwrap();
+        session.stop_when_dropped(Duration::MAX).await.unwrap();
+        let endless =
+            "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n";
+        let counting = session.value::<i64>(endless, vec![]);
+        assert!(tokio::time::timeout(Duration::from_millis(50), counting).await.is_err());
+        drop(session);
+        database.ping().await.expect("the only reader is free again");
+        let mut session = database.reader().await.unwrap();
+        session.stop_when_dropped(Duration::MAX).await.unwrap();
+        session.stop_no_more().await.unwrap();
+        session.release();
+        database.close().await;
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn placeholders_count_through_all_rows() {

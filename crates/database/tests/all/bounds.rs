@@ -147,13 +147,15 @@ async fn the_mark_tells_texts_of_one_number_apart(test: &TestDatabase) {
 
 /// Each filter of a list has an index of its own, in the order of the list.
 #[tokio::test]
-async fn lists_by_limit_event_and_kind_use_an_index() {
+async fn lists_by_limit_event_kind_and_tenant_use_an_index() {
     let test = TestDatabase::sqlite().await;
     for (table, time, id, name) in [
         ("rate_limit_violations", "requested_at", "violation_id", "violation"),
         ("audit_entries", "time", "seq", "audit"),
     ] {
-        for (column, index) in [("limit_name", "limit"), ("event", "event"), ("kind", "kind")] {
+        for (column, index) in
+            [("limit_name", "limit"), ("event", "event"), ("kind", "kind"), ("tenant", "tenant")]
+        {
             let plan = format!(
                 "EXPLAIN QUERY PLAN SELECT * FROM {table} WHERE {column} = 'x' AND ({time}, {id}) < ('y', 5) \
                  ORDER BY {time} DESC, {id} DESC LIMIT 10"

@@ -1,11 +1,13 @@
 //! Lists of what happened: filters, pages, order.
 
+use std::time::Duration;
+
 use tidegate_database::{
-    AuditEntry, Database, DatabaseError, HistoryFilter, HistoryRow, NewVersion, PageRequest, UnixMillis,
-    Violation,
+    AuditEntry, Database, DatabaseError, DatabaseOptions, HistoryFilter, HistoryRow, NewVersion, PageRequest,
+    UnixMillis, Violation,
 };
 
-use crate::support::{TestDatabase, at, entry, rule, version, violation};
+use crate::support::{TestDatabase, at, entry, options, rule, version, violation};
 
 on_both!(
     violations_come_back_as_written_with_their_rules,
@@ -14,13 +16,14 @@ on_both!(
     tenants_are_selected_by_a_list,
     pages_are_stable_while_rows_are_added,
     foreign_cursors_are_refused,
+    a_search_has_its_own_time,
 );
 
 async fn violations_come_back_as_written_with_their_rules(test: &TestDatabase) {
     let rules = vec![rule("limit-1", None, 1.0), rule("limit-2", None, 1.0)];
     test.db.publish(NewVersion { rules, ..version(1) }).await.unwrap();
-    test.db.record_violations(vec![]).await.unwrap();
-    test.db.record_violations((1..=250).map(violation).collect()).await.unwrap();
+    test.record_violations(vec![]).await;
+    test.record_violations((1..=250).map(violation).collect()).await;
     let rows = test
         .db
         .violations(&HistoryFilter::default(), &PageRequest { limit: 1_000, cursor: None })
@@ -41,7 +44,7 @@ async fn a_violation_with_nothing_known_can_be_written(test: &TestDatabase) {
         count: u64::MAX,
         ..Violation::default()
     };
-    test.db.record_violations(vec![odd]).await.unwrap();
+    test.record_violations(vec![odd]).await;
     let rows = test.db.violations(&HistoryFilter::default(), &PageRequest::default()).await.unwrap();
     let row = &rows.items[0].violation;
     assert_eq!((row.event.as_str(), row.tokens_at_time, row.ip), ("nul\u{fffd}", None, None));
@@ -64,7 +67,7 @@ async fn selected(db: &Database, filter: &HistoryFilter) -> (Vec<i64>, Vec<i64>)
 
 async fn each_filter_selects_its_rows(test: &TestDatabase) {
     test.db.append((1..=5).map(entry).collect()).await.unwrap();
-    test.db.record_violations((1..=5).map(violation).collect()).await.unwrap();
+    test.record_violations((1..=5).map(violation).collect()).await;
     let none = HistoryFilter::default();
     let both = |times: &[i64]| (times.to_vec(), times.to_vec());
     let text = |text: &str| Some(text.to_owned());
@@ -106,7 +109,7 @@ async fn pages_are_stable_while_rows_are_added(test: &TestDatabase) {
     let violations =
         |count: u64| (0..count).map(|_| Violation { requested_at: at(0), ..Violation::default() }).collect();
     test.db.append(entries(7)).await.unwrap();
-    test.db.record_violations(violations(8)).await.unwrap();
+    test.record_violations(violations(8)).await;
     let all = test.db.events(&HistoryFilter::default(), &PageRequest::default()).await.unwrap();
     assert_eq!((all.items.len(), &all.next), (15, &None));
 
@@ -144,4 +147,21 @@ async fn foreign_cursors_are_refused(test: &TestDatabase) {
     }
     let ancient = HistoryFilter { until: Some(UnixMillis::new(i64::MIN)), ..HistoryFilter::default() };
     assert_eq!(selected(&test.db, &ancient).await, (vec![], vec![]));
+}
+
+/// A search that takes too long is told so, and the next one has a connection.
+async fn a_search_has_its_own_time(test: &TestDatabase) {
+    test.db.append((1..=30).map(entry).collect()).await.unwrap();
+    let hurried = DatabaseOptions { search_time: Duration::ZERO, connections: 1, ..options() };
+    let db = Database::open(&test.url, hurried).await.unwrap();
+    let search = HistoryFilter { text: Some("user-7".into()), ..HistoryFilter::default() };
+    for _ in 0..5 {
+        let refused = db.events(&search, &PageRequest::default()).await.unwrap_err();
+        assert!(matches!(refused, DatabaseError::SearchTooLong(_)), "{refused}");
+        assert!(refused.to_string().contains("`since` and `until`"), "{refused}");
+    }
+    let whole = db.events(&HistoryFilter::default(), &PageRequest::default()).await.unwrap();
+    assert_eq!(whole.items.len(), 30);
+    assert_eq!(test.db.events(&search, &PageRequest::default()).await.unwrap().items.len(), 1);
+    db.close().await;
 }

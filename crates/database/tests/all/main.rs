@@ -20,5 +20,6 @@ mod records;
 mod retention;
 mod tampering;
 mod tokens;
+mod trust;
 mod unavailable;
 mod versions;

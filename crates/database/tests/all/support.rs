@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
 use tidegate_database::{
-    AuditEntry, Database, DatabaseKind, DatabaseOptions, NewVersion, PersonalData, RuleRow, UnixMillis,
-    Violation,
+    AuditEntry, Database, DatabaseKind, DatabaseOptions, NewVersion, PersonalData, RecordBatch, RuleRow,
+    UnixMillis, Violation,
 };
 
 /// Makes a test on SQLite and one on PostgreSQL of each function, which gets a new [`TestDatabase`].
@@ -64,6 +64,15 @@ impl TestDatabase {
                 sqlx::raw_sql(sql).execute(&mut connection).await.expect("valid SQL").rows_affected()
             }
         }
+    }
+
+    /// Writes denials, as a node does.
+    pub(crate) async fn record_violations(&self, violations: Vec<Violation>) {
+        static NUMBER: AtomicU32 = AtomicU32::new(1);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed).into();
+        let batch =
+            RecordBatch { writer: [9; 16], number, time: at(0), violations, ..RecordBatch::default() };
+        assert!(self.db.record(batch).await.expect("it can be written"), "it is a new batch");
     }
 
     /// The first column of a query, as text.

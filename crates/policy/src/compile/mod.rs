@@ -23,7 +23,7 @@ use tidegate_core::{Cost, Nanos};
 use crate::document::{self, Defaults, Document, EntryName, HeaderFamily, Mode, RouteEntry};
 use crate::matching::{Condition, Index};
 use crate::rules::{CompiledRoute, DetectorRule, Routes, RuleSet};
-use crate::{Descriptor, GateStage, Pattern, Problem, Span, Spanned, Strategy};
+use crate::{Descriptor, GateStage, Pattern, Problem, Span, Spanned};
 
 /// The highest number of limits, of tenants, and of each other kind of entry.
 pub const ENTRIES_MAX: usize = 100_000;
@@ -52,7 +52,6 @@ pub fn compile(document: &Document, now: Nanos) -> (RuleSet, Vec<Problem>) {
     let rule_set = RuleSet {
         index,
         limit_count,
-        queues: rules.iter().any(|rule| matches!(rule.strategy, Strategy::Queue { .. })),
         rules: rules.into(),
         tenants,
         upstreams,

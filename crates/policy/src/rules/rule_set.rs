@@ -28,7 +28,6 @@ pub struct RuleSet {
     pub(crate) detectors: Box<[DetectorRule]>,
     pub(crate) trust: bool,
     pub(crate) shadow: bool,
-    pub(crate) queues: bool,
     pub(crate) deny_unknown_tenants: bool,
     pub(crate) default_tenant: Option<Box<str>>,
     pub(crate) response_headers: bool,
@@ -220,11 +219,6 @@ impl RuleSet {
     /// Does the trust of a request scale limits?
     pub fn uses_trust(&self) -> bool {
         self.trust
-    }
-
-    /// Does any limit make requests wait?
-    pub fn has_queues(&self) -> bool {
-        self.queues
     }
 
     /// Which spellings of a path are the same path.

@@ -18,6 +18,7 @@ pub(crate) mod penalties;
     allow(unreachable_pub, reason = "the `testing` module exports parts of it")
 )]
 pub(crate) mod scripts;
+pub(crate) mod trust;
 #[cfg_attr(
     not(feature = "testing"),
     allow(unreachable_pub, reason = "the `testing` module exports parts of it")

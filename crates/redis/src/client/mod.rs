@@ -206,7 +206,7 @@ impl RedisClient {
     }
 
     /// Runs a script by its SHA-1. A server that does not know it has not run it; then sends the text.
-    async fn run(&self, encoded: &EncodedCall) -> Result<Value, LinkError> {
+    pub(crate) async fn run(&self, encoded: &EncodedCall) -> Result<Value, LinkError> {
         let running = async {
             match self.connections.send(encoded, &eval_sha(encoded)).await? {
                 ReplyAction::NoScript => self.connections.send(encoded, &eval(encoded)).await?.into_answer(),

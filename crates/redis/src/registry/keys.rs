@@ -42,6 +42,11 @@ pub(crate) fn fleet(prefix: &str) -> BucketKey {
     BucketKey(format!("{prefix}:1:{{fleet}}").into())
 }
 
+/// What the keys of trust accounts begin with.
+pub(crate) fn trust(prefix: &str) -> BucketKey {
+    BucketKey(format!("{prefix}:1:{{trust}}").into())
+}
+
 /// What the keys of the list of penalties begin with.
 pub(crate) fn penalties(prefix: &str) -> BucketKey {
     BucketKey(format!("{prefix}:1:{{penalties}}").into())

@@ -11,3 +11,4 @@ mod strict_golden;
 mod strict_rollout;
 #[path = "../support/mod.rs"]
 mod support;
+mod trust;

@@ -1,8 +1,8 @@
 //! The admin listener: health, readiness, metrics, the busiest keys, trust scores and burst penalties, over HTTP/1.1.
 //!
-//! `body` is what a response sends, `guard` checks the `Host` and the token of a request, `endpoints` finds the page, and `health`, `hot_keys`, `trust` and
-//! `penalties` render theirs. Only a burst penalty can be changed: it can be lifted. Metrics are rendered on a blocking
-//! thread, because that takes long.
+//! `body` is what a response sends, `guard` checks the `Host` and the token of a request, `endpoints` finds the page,
+//! and `health`, `hot_keys`, `trust` and `penalties` render theirs. Only a burst penalty can be changed: it can be
+//! lifted. Metrics are rendered on a blocking thread, because that takes long.
 
 mod body;
 mod endpoints;

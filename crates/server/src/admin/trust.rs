@@ -26,7 +26,7 @@ pub(super) async fn trust<B>(node: Arc<Node>, caller: AdminClient, request: &Req
     };
     let now = node.clock().wall();
     let report = book.report(&user, now);
-    let mut page = trust_report(&report);
+    let mut page = json!(trust_report(&report));
     page["user"] = user.into();
     page["applied"] = node.limiter().rules().uses_trust().into();
     page["age_seconds"] = (now.saturating_sub(report.computed).get() / Nanos::SECOND.get()).into();

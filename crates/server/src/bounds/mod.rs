@@ -49,9 +49,9 @@ pub const BATCH_MAX: usize = 1_000;
 /// An HTTP body that arrives in one piece and is answered at once is read in place and does not count, nor does a small
 /// gRPC message. One address gets at most a quarter of it, loopback or a trusted proxy three quarters.
 pub const BODIES_BYTES_MAX: usize = 64 * 1_024 * 1_024;
-/// Bytes of all responses that clients have not read, on all connections, and of RESP transactions. It is divided among addresses like the
-/// budget for bodies. Beyond it, HTTP/2 and gRPC calls are refused before they are decided, and other connections are
-/// closed.
+/// Bytes of all responses that clients have not read, on all connections, and of RESP transactions. It is divided among
+/// addresses like the budget for bodies. Beyond it, HTTP/2 and gRPC calls are refused before they are decided, and
+/// other connections are closed.
 pub const BACKLOG_BYTES_MAX: usize = 32 * 1_024 * 1_024;
 /// Bytes of unread responses on one connection. Beyond it, nothing more is decided there until the client reads.
 pub const BACKLOG_PER_CONNECTION_BYTES_MAX: usize = 256 * 1_024;
@@ -161,6 +161,12 @@ pub const STORE_LEAVE_MAX: Duration = Duration::from_millis(500);
 pub const TRUST_USERS_MAX: usize = 10_000_000;
 /// Users in the file of `trust.file`.
 pub const TRUST_ACCOUNTS_MAX: usize = 100_000;
+/// Users of whom something is known by the admin API, in the database or in memory.
+pub const TRUST_KEPT_MAX: usize = 100_000;
+/// The same on Redis, with those of whom nothing is known any more for less than an hour.
+pub const TRUST_SHARED_MAX: usize = 20_000;
+/// Entries of one call that tells outcomes.
+pub const OUTCOMES_MAX: usize = 1_000;
 /// How often watched files are checked for changes.
 pub const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 /// How often open events are written.

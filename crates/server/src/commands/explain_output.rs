@@ -352,7 +352,7 @@ pub(crate) fn json(explanation: &Explanation, identity: Option<&KnownMembers>) -
         contended: explanation.contended.as_deref(),
         unknown_tenant: explanation.unknown_tenant.as_deref(),
         identity,
-        trust: explanation.trust.as_ref().map(trust_report),
+        trust: explanation.trust.as_ref().map(|report| json!(trust_report(report))),
     };
     let mut text = serde_json::to_string_pretty(&document).expect("it is plain JSON");
     text.push('\n');

@@ -110,6 +110,7 @@ fn start_control(
         control.record(node);
         control.follow(node, id);
         control.follow_live(node);
+        control.follow_trust(node);
         control.note_token_uses(node);
         control.watch_figures(node);
     }

@@ -8,7 +8,6 @@ use http::request::Parts;
 use http::{Method, Response};
 use serde::{Deserialize, Serialize};
 
-use super::ControlPlane;
 use super::access::{AccessError, AccessProof, RequestSite, cookie, no_cookie};
 use super::api::{AnswerView, ApiAnswer, ApiError, rfc3339};
 use crate::admin::AdminClient;
@@ -41,20 +40,17 @@ pub(crate) async fn respond(
     head: Parts,
     body: Bytes,
 ) -> Response<Bytes> {
-    let answered = match node.control() {
-        Some(control) => answer_to(&node, control, client, &head, &body).await,
-        None => Err(ApiError::NoControlPlane),
-    };
+    let answered = answer_to(&node, client, &head, &body).await;
     answered.map_or_else(|error| error.render(), |answer| answer.render(&AnswerView::SINGLE))
 }
 
 async fn answer_to(
     node: &Node,
-    control: &ControlPlane,
     client: AdminClient,
     head: &Parts,
     body: &[u8],
 ) -> Result<ApiAnswer, ApiError> {
+    let control = node.control().ok_or(ApiError::NoControlPlane)?;
     let page = head.uri.path().strip_prefix(PREFIX).unwrap_or_default();
     if !matches!(page, "login" | "logout") {
         return Err(ApiError::NoRoute);

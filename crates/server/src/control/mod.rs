@@ -24,6 +24,7 @@ pub(crate) mod startup;
 mod subtree;
 pub(crate) mod thread;
 mod told_problems;
+pub(crate) mod trust;
 mod waking;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -43,6 +44,7 @@ pub use running::{PolicySource, RunningPolicy};
 use thread::ControlThread;
 use tidegate_database::Database;
 use tidegate_redis::WakeUps;
+use trust::TrustBoard;
 
 use crate::bounds::{LONG_TASKS_MAX, TOKEN_USES_INTERVAL, TRIALS_MAX};
 use crate::node::Node;
@@ -72,6 +74,8 @@ pub struct ControlPlane {
     swapping: tokio::sync::Mutex<()>,
     /// What is done beside the policy.
     live: LiveBoard,
+    /// What is known about users.
+    trust: TrustBoard,
     /// Permits for trials, so that long ones leave room for changes.
     trials: Semaphore,
     /// Permits for work that computes for long: checking a large policy, replaying a trace.
@@ -107,6 +111,7 @@ impl ControlPlane {
             writing: tokio::sync::Mutex::default(),
             swapping: tokio::sync::Mutex::default(),
             live: LiveBoard::default(),
+            trust: TrustBoard::default(),
             trials: Semaphore::new(TRIALS_MAX),
             long_tasks: Arc::new(Semaphore::new(LONG_TASKS_MAX)),
         }
@@ -158,6 +163,18 @@ impl ControlPlane {
     /// What is done beside the policy.
     pub(crate) fn live(&self) -> &LiveBoard {
         &self.live
+    }
+
+    /// Starts to follow what is known about users, if trust is computed from it.
+    pub(crate) fn follow_trust(&self, node: &Arc<Node>) {
+        if node.limiter().trust_book().is_some() {
+            self.runtime().spawn(trust::follow(Arc::clone(node)));
+        }
+    }
+
+    /// What is known about users.
+    pub(crate) fn trust(&self) -> &TrustBoard {
+        &self.trust
     }
 
     /// Starts to write down when tokens were used last.

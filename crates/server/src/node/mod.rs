@@ -1,7 +1,7 @@
 //! The node: what all listeners share, and the only path from a request to a decision.
 //!
-//! `Node` wraps the engine and adds identity, metrics, traces and `events`. `store` connects it to memory or Redis, `lifecycle`
-//! has the phase of the server.
+//! `Node` wraps the engine and adds identity, metrics, traces and `events`. `store` connects it to memory or Redis,
+//! `lifecycle` has the phase of the server.
 
 mod create;
 mod error;

@@ -234,6 +234,12 @@ fn trust_and_bursts() -> Vec<Row> {
     let usual = TrustOptions::default();
     vec![
         ("users in the file of `trust.file`", number(TRUST_ACCOUNTS_MAX)),
+        ("users of whom something is known by the admin API", number(TRUST_KEPT_MAX)),
+        (
+            "the same on Redis, with those of whom nothing is known any more for less than an hour",
+            number(TRUST_SHARED_MAX),
+        ),
+        ("entries of one call that tells outcomes", number(OUTCOMES_MAX)),
         (
             "users whose scores and violations are kept, about, by default (`trust.max_users`)",
             number(usual.max_users),

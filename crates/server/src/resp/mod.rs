@@ -5,7 +5,8 @@
 //! ```
 //!
 //! `connection` reads from and writes to the socket. `exchange` answers all commands of one read, without IO.
-//! `session` is the state of a client, `transaction` its commands between `MULTI` and `EXEC`, `commands` the table of commands, `protocol` the encoding.
+//! `session` is the state of a client, `transaction` its commands between `MULTI` and `EXEC`, `commands` the table of
+//! commands, `protocol` the encoding.
 
 mod commands;
 mod connection;

@@ -66,9 +66,15 @@ pub(crate) async fn run(
     if let Some(store_thread) = &node.store_thread() {
         store_thread.first_attempt_done().await;
     }
-    // So that whoever is blocked is blocked from the first request on.
+    // So that whoever is blocked is blocked from the first request on, and who is trusted has its limits.
     if let Some(control) = node.control() {
-        let _too_late = timeout(LIVE_ENTRIES_WAIT, control.live().loaded()).await;
+        let _too_late = timeout(LIVE_ENTRIES_WAIT, async {
+            control.live().loaded().await;
+            if node.limiter().trust_book().is_some() {
+                control.trust().loaded().await;
+            }
+        })
+        .await;
     }
     deciding.extend(decisions.into_iter().map(|bound| accepting.spawn(acceptor.clone().accept(bound))));
     node.lifecycle().enter(Phase::Serving);

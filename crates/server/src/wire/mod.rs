@@ -23,4 +23,4 @@ pub use refund::{Refund, refund};
 pub use request::{TraceLine, request, trace_line};
 pub(crate) use table::{FIELDS, FieldTarget, RequestField};
 pub use throttle::{ThrottleBody, throttle};
-pub(crate) use trust_report::trust_report;
+pub(crate) use trust_report::{ShownInputs, ShownScore, ShownTerms, millionths, trust_report};

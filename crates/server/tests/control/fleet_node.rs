@@ -1,5 +1,7 @@
 //! One of several servers on one database, and a client of its admin API.
 
+use std::net::SocketAddr;
+
 use serde_json::Value;
 
 use super::access::client::{ApiReply, ask};
@@ -23,11 +25,7 @@ impl FleetNode {
 
     /// Sends a request with a body of this type, and more headers.
     pub(super) fn send(&self, call: &str, media: &str, more: &[(&str, &str)], body: &str) -> ApiReply {
-        let (method, path) = call.split_once(' ').expect("a method and a path");
-        let bearer = format!("Bearer {TOKEN}");
-        let own = [("Authorization", bearer.as_str()), ("Content-Type", media)];
-        let headers: Vec<(&str, &str)> = own.into_iter().chain(more.iter().copied()).collect();
-        ask(self.server.socket("admin"), method, &format!("/api/v1{path}"), &headers, body)
+        send_to(self.server.socket("admin"), call, media, more, body)
     }
 
     pub(super) fn post(&self, path: &str, body: &Value) -> ApiReply {
@@ -57,6 +55,21 @@ impl FleetNode {
     pub(super) fn runs(&self) -> u64 {
         self.metric("tidegate_policy_version")
     }
+}
+
+/// The same to the admin listener of any node, for threads.
+pub(super) fn send_to(
+    address: SocketAddr,
+    call: &str,
+    media: &str,
+    more: &[(&str, &str)],
+    body: &str,
+) -> ApiReply {
+    let (method, path) = call.split_once(' ').expect("a method and a path");
+    let bearer = format!("Bearer {TOKEN}");
+    let own = [("Authorization", bearer.as_str()), ("Content-Type", media)];
+    let headers: Vec<(&str, &str)> = own.into_iter().chain(more.iter().copied()).collect();
+    ask(address, method, &format!("/api/v1{path}"), &headers, body)
 }
 
 /// A new folder for a database.

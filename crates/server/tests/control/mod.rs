@@ -23,12 +23,15 @@ mod restricted;
 mod routes;
 mod tenants;
 mod trials;
+mod trust;
 mod versions;
 mod waking;
 mod writers;
 
 use serde_json::{Value, json};
-use tidegate_database::{Database, DatabaseOptions, HistoryFilter, PageRequest, ViolationRow};
+use tidegate_database::{
+    Database, DatabaseOptions, HistoryFilter, PageRequest, RecordBatch, Violation, ViolationRow,
+};
 
 use crate::http::client::{Answer, Client};
 use crate::support::server::Server;
@@ -58,6 +61,12 @@ pub(crate) fn on_database<T>(url: &str, work: impl AsyncFnOnce(&Database) -> T) 
         database.close().await;
         done
     })
+}
+
+/// Writes denials, as a node does.
+pub(crate) async fn record_violations(database: &Database, violations: Vec<Violation>) {
+    let batch = RecordBatch { number: 1, violations, ..RecordBatch::default() };
+    assert!(database.record(batch).await.expect("it can be written"), "it is a new batch");
 }
 
 /// All violations.

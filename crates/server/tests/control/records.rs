@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use tidegate_database::{AuditEntry, DatabaseKind, HistoryFilter, PageRequest, UnixMillis, Violation};
 
 use super::place::{Place, on_both};
-use super::{on_database, violations};
+use super::{on_database, record_violations, violations};
 use crate::http::client::Client;
 use crate::support::server::Server;
 use crate::support::within;
@@ -112,7 +112,7 @@ fn what_is_old_or_too_much_is_removed_and_the_rest_verifies(kind: DatabaseKind) 
         database.append(vec![entry; 1_500]).await.unwrap();
         let violation =
             Violation { requested_at: old, event: "rate_limit_exceeded".into(), ..Violation::default() };
-        database.record_violations(vec![violation; 1_500]).await.unwrap();
+        record_violations(database, vec![violation; 1_500]).await;
     });
     let settings =
         format!("database: {{ url: \"{}\", retention: {{ audit: 30d, violations: 1d }} }}\n", place.url);

@@ -4,7 +4,7 @@ use serde_json::Value;
 use tidegate_database::{AuditEntry, DatabaseKind, PersonalData, UnixMillis, Violation};
 
 use super::place::{Place, on_both};
-use super::{admin_token, get, on_database};
+use super::{admin_token, get, on_database, record_violations};
 use crate::support::home::Home;
 use crate::support::server::{Server, run, tidegate};
 
@@ -59,7 +59,7 @@ fn filled(kind: DatabaseKind) -> Place {
     let place = Place::new(kind);
     on_database(&place.url, async |database| {
         database.append((1..=10).map(entry).collect()).await.unwrap();
-        database.record_violations((1..=10).map(violation).collect()).await.unwrap();
+        record_violations(database, (1..=10).map(violation).collect()).await;
     });
     place
 }

@@ -1,5 +1,7 @@
 //! Burst detectors of three servers on one Redis.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -134,6 +136,43 @@ fn a_single_burst_is_told(mode: &str, rate: u32) {
         assert_eq!(warning[member], value, "{mode}: {warning}");
     }
     assert!(warning["key"].as_str().is_some_and(|key| key.starts_with("a, secr…#")), "{mode}: {warning}");
+}
+
+/// A client that goes away while Redis is asked takes no warning with it: the next request of the key reports it.
+#[test]
+fn a_warning_is_told_though_its_client_has_gone() {
+    let redis = Redis::start();
+    let settings = redis.settings("strict").replace("500ms", "10s");
+    let policy = "version: 1\nlimits: []\n\
+                  bursts: [{ name: b, key: [user], window: 24h, threshold: 5, penalty: 60s }]\n";
+    let (server, _home) = serve(&settings, policy);
+    let warned = || metric(&server, r#"tidegate_burst_actions_total{action="warned"}"#);
+    let body = r#"{"user":"a"}"#;
+    for _ in 0..5 {
+        post(&server, "/v1/check", body);
+    }
+    assert_eq!(warned(), 0.0);
+    // Soon, because a connection to Redis that is silent for long is replaced, and what was sent on it is lost.
+    let mut control = TcpStream::connect(("127.0.0.1", redis.port)).expect("Redis listens");
+    let mut ask_redis = |command: &str| {
+        control.write_all(format!("{command}\r\n").as_bytes()).expect("it can be sent");
+        let mut answer = [0; 4_096];
+        let length = control.read(&mut answer).expect("it answers");
+        String::from_utf8_lossy(&answer[..length]).into_owned()
+    };
+    let address = server.address("http");
+    let mut client = TcpStream::connect(&address).expect("somebody listens");
+    let request =
+        format!("POST /v1/check HTTP/1.1\r\nhost: {address}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    ask_redis("CLIENT PAUSE 600000 WRITE");
+    client.write_all(request.as_bytes()).expect("it can be sent");
+    within(SOON, "Redis is asked", || !ask_redis("INFO clients").contains("blocked_clients:0"));
+    drop(client);
+    let open = || metric(&server, r#"tidegate_connections{listener="http"}"#);
+    within(SOON, "the server has noticed that the client has gone", || open() == 0.0);
+    ask_redis("CLIENT UNPAUSE");
+    post(&server, "/v1/check", body);
+    within(SOON, "the warning is counted", || warned() == 1.0);
 }
 
 #[test]

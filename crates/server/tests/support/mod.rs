@@ -1,5 +1,5 @@
-//! Helpers of the tests: a temporary directory, a running server, a Redis and a PostgreSQL server. Each is removed when its test
-//! ends.
+//! Helpers of the tests: a temporary directory, a running server, a Redis and a PostgreSQL server. Each is removed when
+//! its test ends.
 
 pub(crate) mod home;
 #[path = "../../../database/tests/support/postgres.rs"]

@@ -66,8 +66,8 @@ impl GateOutcome {
 
 impl<S: Store, C: Clock> Limiter<S, C> {
     /// Runs all checks before limits, in this order: kill switch; `block`, `allow` and burst detectors that
-    /// need no credential, live entries among them; the credential; those that do; unknown tenants. If none decides, `plan` is filled
-    /// for the limits. What else they find is added to `notes`.
+    /// need no credential, live entries among them; the credential; those that do; unknown tenants. If none decides,
+    /// `plan` is filled for the limits. What else they find is added to `notes`.
     pub(crate) fn check_gates(
         &self,
         set: &Active,

@@ -137,9 +137,9 @@ impl<S: Store, C: Clock> Drop for QueuedRequest<'_, S, C> {
 
 impl<S: Store, C: Sleep> Limiter<S, C> {
     /// Decides a request; if a `queue` limit makes it wait, resolves when it is its turn. The requests that
-    /// wait for one bucket are served round-robin by tenant, within a tenant by priority, and of equal priorities first come, first
-    /// served; requests without a tenant form one group. A request that is not served within the limit's `max_wait`,
-    /// because others were, is denied with the reason `queue_timeout`.
+    /// wait for one bucket are served round-robin by tenant, within a tenant by priority, and of equal priorities first
+    /// come, first served; requests without a tenant form one group. A request that is not served within the limit's
+    /// `max_wait`, because others were, is denied with the reason `queue_timeout`.
     ///
     /// If several limits apply, the request waits for the one with the longest wait, and all others are charged
     /// when it is its turn. If one of them denies it then, the request is decided as on arrival: it is denied,

@@ -1,13 +1,15 @@
 //! Trust scores: from what is known about a user to the trust by which limits are scaled.
 //!
-//! A [`TrustBook`] knows users from three sources: claims of the request's token, what the program has told it
-//! ([`TrustBook::set_facts`], [`TrustBook::record_outcomes`]) and a list ([`TrustBook::replace_listed`]). The
+//! A [`TrustBook`] knows users from four sources: claims of the request's token, accounts that the program keeps elsewhere
+//! and has here as a copy ([`TrustBook::set_account`]), what it has told without keeping it ([`TrustBook::set_facts`],
+//! [`TrustBook::record_outcomes`]) and a list ([`TrustBook::replace_listed`]). The
 //! engine adds the violations, from its own denials. [`score`] has the formula; a score is kept for a while and
 //! used for every request of that user which has no trust of its own.
 //!
 //! A book is in memory and of this process. After a restart the program tells it again what it knows, and the
 //! violations that it has a record of ([`TrustBook::restore_violations`]).
 
+mod accounts;
 mod apply;
 mod claims;
 mod history;
@@ -15,6 +17,7 @@ pub mod score;
 mod user_table;
 
 use std::collections::HashMap;
+use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
@@ -23,8 +26,8 @@ use tidegate_policy::{Request, Trust};
 
 pub(in crate::engine) use apply::violated_item;
 pub use claims::TrustClaims;
-pub use history::VIOLATIONS_LIFE;
-use history::{DailyOutcomes, RecentViolations, age_in_days};
+pub use history::{DailyOutcomes, VIOLATIONS_LIFE};
+use history::{RecentViolations, age_in_days};
 use score::{SuccessRate, TrustInputs, TrustScore, VIOLATIONS_MAX};
 use user_table::{UserHash, UserHashes, UserTable};
 
@@ -91,8 +94,8 @@ impl TrustReport {
 /// What is known about users, and their trust scores. All times are those of the wall clock, as
 /// [`Clock::wall`](crate::Clock::wall) returns them.
 ///
-/// Of each fact the first source that knows it counts: a claim of the request's token, what the program has
-/// told, the list.
+/// Of each fact the first source that knows it counts: a claim of the request's token, the accounts that the program
+/// keeps, what it has told, the list.
 ///
 /// ```
 /// use tidegate::engine::trust::{AccountFacts, TrustOptions};
@@ -126,16 +129,27 @@ pub struct TrustBook {
     listing: AtomicU64,
     /// Incremented when something was told that counts at once, before the score of that user is dropped.
     revision: AtomicU64,
-    told: UserTable<ToldAccount>,
+    /// The accounts that the program keeps.
+    accounts: RwLock<HashMap<UserHash, TrustAccount>>,
+    told: UserTable<TrustAccount>,
     violations: UserTable<RecentViolations>,
     scores: UserTable<Option<KeptScore>>,
 }
 
-/// What the program has told about a user.
-#[derive(Clone, Copy, Debug, Default)]
-struct ToldAccount {
-    facts: AccountFacts,
-    outcomes: DailyOutcomes,
+/// What is known about a user beside the violations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrustAccount {
+    /// Facts.
+    pub facts: AccountFacts,
+    /// Outcomes of its requests; if there are any, their success rate takes the place of the one in the facts.
+    pub outcomes: DailyOutcomes,
+}
+
+impl TrustAccount {
+    /// The facts, with the success rate that counts now.
+    fn facts_at(&self, now: Nanos) -> AccountFacts {
+        AccountFacts { success_rate: self.outcomes.rate(now).or(self.facts.success_rate), ..self.facts }
+    }
 }
 
 /// A score, and what it depends on beside time.
@@ -167,6 +181,7 @@ impl TrustBook {
             listed: ArcSwap::default(),
             listing: AtomicU64::new(0),
             revision: AtomicU64::new(0),
+            accounts: RwLock::default(),
             told: UserTable::new(max_users, Nanos::MAX),
             violations: UserTable::new(max_users, VIOLATIONS_LIFE),
             scores: UserTable::new(max_users, Nanos::ZERO),
@@ -188,7 +203,10 @@ impl TrustBook {
 
     /// Counts that a user has exceeded a limit. The engine calls this for its own denials.
     pub fn record_violation(&self, user: &str, now: Nanos) {
-        self.violations.update(self.hashes.of(user), now, |recent| recent.add(now));
+        self.violations.update(self.hashes.of(user), now, |recent| {
+            recent.drop_ahead(now);
+            recent.add(now);
+        });
     }
 
     /// Counts violations of before this book was made, for instance from an audit log. They may be told in any order,
@@ -262,10 +280,10 @@ impl TrustBook {
     }
 
     fn compute(&self, user: &str, hash: UserHash, claimed: AccountFacts, now: Nanos) -> TrustReport {
-        let told = self.told.get(hash).unwrap_or_default();
-        let outcomes = AccountFacts { success_rate: told.outcomes.rate(now), ..AccountFacts::default() };
+        let kept = self.kept_account(hash).unwrap_or_default().facts_at(now);
+        let told = self.told.get(hash).unwrap_or_default().facts_at(now);
         let listed = self.listed.load().get(user).copied().unwrap_or_default();
-        let facts = claimed.or(outcomes).or(told.facts).or(listed);
+        let facts = claimed.or(kept).or(told).or(listed);
         let inputs = TrustInputs {
             account_age_days: facts.created.map_or(0, |created| age_in_days(created, now)),
             email_verified: facts.email_verified.unwrap_or_default(),

@@ -104,6 +104,42 @@ fn the_nearest_source_that_knows_a_fact_counts() {
 }
 
 #[test]
+fn accounts_that_are_kept_count_at_once_after_claims_and_before_what_was_told() {
+    let claims = TrustClaims { email_verified: Some("verified".to_owned()), ..TrustClaims::default() };
+    let world = World::new(POLICY, TrustOptions { claims, max_users: 1, ..TrustOptions::default() });
+    let (book, now) = (world.book(), world.now());
+    let rate = |millionths| Some(SuccessRate::from_millionths(millionths));
+    book.set_facts("a", AccountFacts { success_rate: rate(1_000_000), ..half() }, now);
+    assert_eq!(world.capacity(&user("a")), Some(20));
+    let facts = AccountFacts { success_rate: rate(500_000), email_verified: Some(false), created: None };
+    let mut account = TrustAccount { facts, ..TrustAccount::default() };
+    book.set_account("a", Some(account));
+    assert_eq!(world.capacity(&user("a")), Some(15), "0.3 of the age that was told, 0.25 of success; cut");
+    assert_eq!(world.capacity(&user("a").claim("verified", "true")), Some(17), "the claim");
+    account.outcomes.add(1, 0, now);
+    book.set_account("a", Some(account));
+    assert_eq!(world.capacity(&user("a")), Some(18), "outcomes rather than the rate");
+    assert_eq!((book.account("a"), book.account("b")), (Some(account), None));
+    let names: Vec<String> = (0..1_000).map(|number| number.to_string()).collect();
+    let all = |facts| names.iter().map(move |name| (name.as_str(), TrustAccount { facts, ..account }));
+    book.replace_accounts(all(half()));
+    assert_eq!((book.accounts(), book.account("a")), (1_000, None));
+    assert_eq!(
+        (world.capacity(&user("7")), world.capacity(&user("a"))),
+        (Some(20), Some(20)),
+        "all are kept"
+    );
+    book.set_account("7", None);
+    assert_eq!(world.capacity(&user("7")), Some(10));
+    book.replace_accounts(all(AccountFacts::default()).take(10));
+    book.set_account("facts", Some(TrustAccount { facts: half(), ..TrustAccount::default() }));
+    book.drop_ended_accounts(Nanos::from_secs(TODAY + 7 * DAY - 1));
+    assert_eq!(book.accounts(), 11);
+    book.drop_ended_accounts(Nanos::from_secs(TODAY + 7 * DAY));
+    assert_eq!(book.accounts(), 1);
+}
+
+#[test]
 fn the_trust_of_a_request_wins_and_the_policy_must_use_it() {
     let world = World::new(POLICY, TrustOptions::default());
     world.book().set_facts("a", half(), world.now());

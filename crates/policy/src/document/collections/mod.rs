@@ -43,9 +43,8 @@ pub fn name_field(collection: &str) -> Option<&'static str> {
 /// the SHA-256 of its content as JSON; further entries with the same content by that and `-2`, `-3` and so on.
 ///
 /// ```
-/// let policy = tidegate_document::parse("routes: [{ id: chat, path: /chat, cost: 10 }, { path: /models }]").expect("it is valid");
-/// let routes = tidegate_policy::named_entries(&policy, "routes");
-/// assert_eq!(routes[0].name, "chat");
+/// let policy = tidegate_document::parse("routes: [{ id: chat, path: /chat, cost: 10 }, { path: /models }]").expect("it
+/// is valid"); let routes = tidegate_policy::named_entries(&policy, "routes"); assert_eq!(routes[0].name, "chat");
 /// assert_eq!(routes[1].name.len(), 16);
 /// ```
 pub fn named_entries<'d>(policy: &'d DocumentNode, collection: &str) -> Vec<NamedEntry<'d>> {

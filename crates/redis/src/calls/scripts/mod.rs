@@ -100,5 +100,8 @@ pub(crate) static LIVE: ScriptClocks = timed!("live.lua");
 /// Lets nodes tell each other of themselves.
 pub(crate) static FLEET: ScriptClocks = timed!("fleet.lua");
 
+/// Reads and changes what is known about users.
+pub(crate) static TRUST: ScriptClocks = timed!("trust.lua");
+
 /// Records a heartbeat, and counts the nodes.
 pub(crate) static HEARTBEAT: ScriptClocks = timed!("heartbeat.lua");

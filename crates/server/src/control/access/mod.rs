@@ -1,8 +1,8 @@
 //! Who may use the admin API: tokens, their roles, the tenants that they are restricted to, and sessions of browsers.
 //!
 //! A request proves who it comes from by a token in `Authorization`, or else by the cookie of a session. Tokens and sessions
-//! are kept in the database as hashes (`token_book`); a server without one has a single token, that of the settings. Tokens of an identity
-//! provider are verified by its keys (`oidc`). `limits` bounds how often all that may be tried.
+//! are kept in the database as hashes (`token_book`); a server without one has a single token, that of the settings.
+//! Tokens of an identity provider are verified by its keys (`oidc`). `limits` bounds how often all that may be tried.
 
 mod limits;
 mod new_token;

@@ -161,6 +161,7 @@ impl From<DatabaseError> for ApiError {
             DatabaseError::Unavailable(_) => ApiError::Unavailable(error.to_string()),
             DatabaseError::Full(_) => ApiError::Conflict(error.to_string()),
             DatabaseError::Cursor => ApiError::parameter("cursor", error.to_string()),
+            DatabaseError::SearchTooLong(_) => ApiError::parameter("q", error.to_string()),
             other => {
                 tracing::error!(error = %other, "the database failed");
                 ApiError::Internal

@@ -30,7 +30,6 @@ pub(crate) use call::ApiCall;
 pub(crate) use error::ApiError;
 pub(crate) use time::rfc3339;
 
-use super::ControlPlane;
 use super::access::AccessProof;
 use crate::admin::AdminClient;
 use crate::node::Node;
@@ -47,10 +46,7 @@ pub(crate) async fn respond(
     head: Parts,
     body: Bytes,
 ) -> Response<Bytes> {
-    let answered = match node.control() {
-        Some(control) => answer_to(&node, control, client, &head, body).await,
-        None => Err(ApiError::NoControlPlane),
-    };
+    let answered = answer_to(&node, client, &head, body).await;
     let is_head = head.method == Method::HEAD;
     let mut response = match answered {
         Ok(answer) => {
@@ -73,11 +69,11 @@ pub(crate) async fn respond(
 
 async fn answer_to(
     node: &Arc<Node>,
-    control: &ControlPlane,
     client: AdminClient,
     head: &Parts,
     body: Bytes,
 ) -> Result<ApiAnswer, ApiError> {
+    let control = node.control().ok_or(ApiError::NoControlPlane)?;
     let path = head.uri.path().strip_prefix(PREFIX).unwrap_or_default();
     let address = client.address_of(node, &head.headers);
     let (route, values) = match find(&head.method, path) {

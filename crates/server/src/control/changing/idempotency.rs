@@ -43,6 +43,19 @@ impl IdempotencyKey {
         Ok(Some(IdempotencyKey { key_hash, request_hash: hash(&request) }))
     }
 
+    /// The refusal of a key that was used for another request.
+    pub(crate) fn conflict() -> ApiError {
+        ApiError::Conflict(
+            "this Idempotency-Key was used for another request in the last 24 hours: use another one"
+                .to_owned(),
+        )
+    }
+
+    /// The hash of the key and of who uses it, and that of the request.
+    pub(crate) fn hashes(&self) -> ([u8; 32], [u8; 32]) {
+        (self.key_hash, self.request_hash)
+    }
+
     /// The answer to an earlier change with this key.
     ///
     /// # Errors
@@ -67,10 +80,7 @@ impl IdempotencyKey {
         let known = database.remembered(&self.key_hash, &self.request_hash, unix_millis(call.now)).await?;
         match known {
             None => Ok(None),
-            Some(Remembered::Conflict) => Err(ApiError::Conflict(
-                "this Idempotency-Key was used for another request in the last 24 hours: use another one"
-                    .to_owned(),
-            )),
+            Some(Remembered::Conflict) => Err(IdempotencyKey::conflict()),
             Some(Remembered::Answer(answer)) => {
                 serde_json::from_str(&answer.body).map(Some).map_err(|_| ApiError::Internal)
             }

@@ -126,9 +126,8 @@ pub(super) async fn tell(node: &Node, before: Option<ToldByNode>) -> Option<Told
     if let Some(database) = control.database() {
         if control.running().source != PolicySource::Database {
             let figures = serde_json::to_string(&*figures).ok();
-            if let Err(error) = database.report(&NodeReport { figures, ..report }).await {
-                control.set_database_problem(Some(error.to_string()));
-            }
+            let reported = database.report(&NodeReport { figures, ..report }).await;
+            control.set_database_problem(reported.err().map(|error| error.to_string()));
         }
         return None;
     }
@@ -145,7 +144,8 @@ pub(super) async fn tell(node: &Node, before: Option<ToldByNode>) -> Option<Told
     }
 }
 
-/// A node with the figures that it has written; one that starts has none yet. One of another version of Tidegate may have written others.
+/// A node with the figures that it has written; one that starts has none yet. One of another version of Tidegate may
+/// have written others.
 fn told(report: NodeReport) -> FleetNode {
     let figures = report.figures.as_deref().and_then(|text| serde_json::from_str(text).ok());
     let unknown = || NodeFigures { status: "unknown".to_owned(), ..NodeFigures::default() };

@@ -1,10 +1,10 @@
 //! Records: what happened, in the database. Denials are rows of the violations, changes and security events entries of
 //! the audit.
 //!
-//! The thread that writes events hands them to [`RecordSink`], which only puts them into the bounded queue of [`waiting`]; so
-//! neither a decision nor another sink ever waits for the database. [`writer`] takes batches from there, and sends each
-//! until it is written: the database knows batches that it has, so that no event is written twice. [`rows`] says which
-//! event becomes which row. [`retention`] removes what is old.
+//! The thread that writes events hands them to [`RecordSink`], which only puts them into the bounded queue of
+//! [`waiting`]; so neither a decision nor another sink ever waits for the database. [`writer`] takes batches from
+//! there, and sends each until it is written: the database knows batches that it has, so that no event is written
+//! twice. [`rows`] says which event becomes which row. [`retention`] removes what is old.
 
 pub(crate) mod retention;
 mod rows;
@@ -131,9 +131,14 @@ impl RecordSink {
     fn is_recorded(&self, event: &AuditEvent) -> bool {
         let is_of_policy =
             matches!(event.name, EventName::RateLimitConfigUpdated | EventName::RateLimitWhitelistAdded);
-        // Whoever changes live entries has written it down, in the same transaction.
-        let is_of_live =
-            matches!(event.name, EventName::KeyBlocked | EventName::KeyAllowed | EventName::LiveEntryRemoved);
+        // Whoever changes live entries, or what is known about users, has written it down, in the same transaction.
+        let is_of_live = matches!(
+            event.name,
+            EventName::KeyBlocked
+                | EventName::KeyAllowed
+                | EventName::LiveEntryRemoved
+                | EventName::TrustChanged
+        );
         !(self.policy_is_in_database && is_of_policy || is_of_live)
     }
 }

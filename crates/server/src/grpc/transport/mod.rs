@@ -1,6 +1,6 @@
-//! gRPC over HTTP/2. A [`connection`] accepts calls from its [`wire`], each [`call`] reads its message from its [`body`] in a [`frame`],
-//! dispatches to a service, and sends a [`reply`] or an [`error`]. [`keepalive`] ends connections, and [`guard`] checks
-//! which peers are trusted.
+//! gRPC over HTTP/2. A [`connection`] accepts calls from its [`wire`], each [`call`] reads its message from its
+//! [`body`] in a [`frame`], dispatches to a service, and sends a [`reply`] or an [`error`]. [`keepalive`] ends
+//! connections, and [`guard`] checks which peers are trusted.
 
 pub(super) mod body;
 pub(super) mod call;

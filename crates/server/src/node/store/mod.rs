@@ -1,12 +1,13 @@
 //! The store of a node: its own memory, or a Redis store that nodes share. The shared store has a thread for its
 //! connections and maintenance, which also logs changes of its health.
 
+mod bursts;
 mod run_to_completion;
 mod state_log;
 mod thread;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 use tidegate::{
     Charge, Intent, Limit, LimitError, LimitRef, Memory, MonotonicClock, NamedLimit, Nanos, NowOrLater,
@@ -30,6 +31,8 @@ pub struct SharedRedisStore {
     started: Nanos,
     /// Has it ever answered?
     answered: AtomicBool,
+    /// Itself, for calls that run on when their client has gone.
+    this: Weak<SharedRedisStore>,
 }
 
 impl SharedRedisStore {
@@ -126,7 +129,7 @@ impl Store for NodeStore {
     fn shared_bursts(&self) -> Option<&dyn SharedBursts> {
         match self {
             NodeStore::Local(memory) => memory.shared_bursts(),
-            NodeStore::Shared(shared) => shared.store.shared_bursts(),
+            NodeStore::Shared(shared) => Some(&**shared),
         }
     }
 

@@ -1,8 +1,8 @@
 //! The thread of a shared store: it runs the connections and the store's maintenance, and logs changes of its health.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tidegate::{Clock, MonotonicClock};
@@ -75,11 +75,12 @@ impl StoreThread {
             ..StoreOptions::new(settings.mode)
         };
         let started = clock.now();
-        let shared = Arc::new(SharedRedisStore {
+        let shared = Arc::new_cyclic(|this| SharedRedisStore {
             store: RedisStore::new(server, clock, options),
             address: settings.display_url(),
             started,
             answered: AtomicBool::new(false),
+            this: Weak::clone(this),
         });
         let (stage, stages) = watch::channel(Stage::Attempting);
         let (leaving, left) = watch::channel(false);

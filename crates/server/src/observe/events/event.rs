@@ -48,11 +48,13 @@ pub enum EventName {
     KeyAllowed,
     /// Somebody ended such a block or exemption.
     LiveEntryRemoved,
+    /// Somebody told facts about a user, or outcomes of users' requests.
+    TrustChanged,
 }
 
 impl EventName {
     /// All of them; the index of a name is its discriminant.
-    pub const ALL: [EventName; 18] = [
+    pub const ALL: [EventName; 19] = [
         EventName::RateLimitExceeded,
         EventName::SlidingWindowLimitExceeded,
         EventName::BurstDetectedWarning,
@@ -71,6 +73,7 @@ impl EventName {
         EventName::KeyBlocked,
         EventName::KeyAllowed,
         EventName::LiveEntryRemoved,
+        EventName::TrustChanged,
     ];
 
     /// Its name in events.
@@ -94,6 +97,7 @@ impl EventName {
             EventName::KeyBlocked => "key_blocked",
             EventName::KeyAllowed => "key_allowed",
             EventName::LiveEntryRemoved => "live_entry_removed",
+            EventName::TrustChanged => "trust_changed",
         }
     }
 
@@ -116,7 +120,8 @@ impl EventName {
             | EventName::TokenRevoked
             | EventName::KeyBlocked
             | EventName::KeyAllowed
-            | EventName::LiveEntryRemoved => EventSeverity::Info,
+            | EventName::LiveEntryRemoved
+            | EventName::TrustChanged => EventSeverity::Info,
         }
     }
 }

@@ -89,6 +89,8 @@ families! {
         "Warnings and blocks by burst detectors.";
     BURSTS_UNTRACKED: Counter "tidegate_bursts_untracked_total" []
         "Requests that burst detectors could not watch because they already watch the maximum number of keys.";
+    PENALTIES_UNLISTED: Counter "tidegate_penalties_unlisted_total" []
+        "Penalties of burst detectors that were in force without being listed, because the list was full.";
     TRUST_SCORE: Histogram "tidegate_trust_score" []
         "Trust scores of requests that have one.";
     TRUST_FORGOTTEN: Counter "tidegate_trust_forgotten_total" ["what"]

@@ -116,6 +116,9 @@ fn engine(page: &mut Exposition, node: &Node) {
     let (warned, blocked) = node.limiter().burst_actions();
     page.family(&family::BURST_ACTIONS).sample(&["warned"], warned).sample(&["blocked"], blocked);
     page.family(&family::BURSTS_UNTRACKED).sample(&[], node.limiter().untracked_bursts());
+    let unlisted = node.limiter().unlisted_burst_penalties()
+        + node.shared().map_or(0, |shared| shared.store.unlisted_penalties());
+    page.family(&family::PENALTIES_UNLISTED).sample(&[], unlisted);
     let trust = node.limiter().trust();
     let tenths = trust.buckets();
     let (count, sum) = (tenths.iter().sum(), FixedPoint::hundredths(trust.sum_hundredths()));

@@ -1,6 +1,6 @@
 //! Reads files again when they change or on SIGHUP: the policy, the TLS certificate, the JWT keys, the API keys, the
-//! trust file, the keys of the identity provider. A file that is invalid changes nothing: the last good version stays in force, and the problem is logged,
-//! counted and shown by `/readyz`.
+//! trust file, the keys of the identity provider. A file that is invalid changes nothing: the last good version stays
+//! in force, and the problem is logged, counted and shown by `/readyz`.
 
 pub(crate) mod policy_file;
 pub(crate) mod watch;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tidegate_database::DatabaseKind;
 
 use super::client::{Controlled, ask};
-use crate::control::place::on_both;
+use crate::control::place::{Place, on_both};
 
 /// What a request sends.
 #[derive(Clone, Copy)]
@@ -66,6 +66,7 @@ const TRIAL: Sent = Json("{\"policy\":\"version: 1\\nlimits: []\\n\",\"trace\":\
 const ASKED: Sent = Json("{\"request\":{\"tenant\":\"{tenant}\"}}");
 const WHO: Sent = Json("{\"who\":{\"tenant\":\"{tenant}\",\"user\":\"nobody\"}}");
 const OFF: Sent = Json("{\"state\":\"off\"}");
+const OUTCOMES: Sent = Json("{\"outcomes\":[{\"user\":\"42\",\"successes\":1}]}");
 const RULES: Sent = Yaml("rules: []\n");
 const TOKEN: Sent = Json("{\"role\":\"viewer\",\"tenant\":\"{tenant}\"}");
 
@@ -187,6 +188,9 @@ fn of_live_state() -> Vec<Row> {
         row("DELETE /penalties/{id}", "/penalties/nope", Nothing, 401, operator(404), operator(404), operator(404)),
         row("GET /kill-switch", "/kill-switch", Nothing, 401, all(200), all(403), all(403)),
         row("PUT /kill-switch", "/kill-switch", OFF, 401, admin(200), all(403), all(403)),
+        row("GET /trust/{user}", "/trust/42", Nothing, 401, all(200), all(403), all(403)),
+        row("PUT /trust/{user}", "/trust/42", EMPTY, 401, operator(200), all(403), all(403)),
+        row("POST /trust/outcomes", "/trust/outcomes", OUTCOMES, 401, operator(200), all(403), all(403)),
     ]
 }
 
@@ -211,7 +215,7 @@ fn status(server: &Controlled, row: &Row, token: Option<&str>, tenant: &str) -> 
 }
 
 fn every_route_answers_every_role_as_the_table_says(kind: DatabaseKind) {
-    let server = Controlled::start(kind);
+    let server = Controlled::start_in(Place::new(kind), "trust: {}\n");
     let tokens = |tenant| ROLES.map(|role| server.token(role, tenant).1);
     let (whole, restricted) = (tokens(None), tokens(Some("acme")));
     let mut wrong = Vec::new();

@@ -15,8 +15,9 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 
 const TOKEN: &str = "token-of-the-fleet-0123456789abcdef";
 
-/// Five requests an hour for each user, and a detector of bursts.
+/// Five requests an hour for each user, more for trusted ones, and a detector of bursts.
 const POLICY: &str = "version: 1
+adaptive: { trust: true }
 limits:
 - { name: per-user, key: [user], match: { path: /limited }, sustained: { rate: 5, window: hour } }
 - { name: counted, key: [user], match: { path: /window }, algorithm: fixed_window, sustained: { rate: 5, window: day } }
@@ -58,12 +59,13 @@ impl LiveFleet {
             Shared::Strict | Shared::Hybrid => Some(Redis::start()),
             Shared::Database | Shared::Nothing => None,
         };
-        let settings = match (shared, &redis) {
+        let carried = match (shared, &redis) {
             (Shared::Strict, Some(redis)) => redis.settings("strict"),
             (Shared::Hybrid, Some(redis)) => redis.settings("hybrid"),
             (Shared::Database, _) => format!("database: {{ url: \"sqlite:{}\" }}\n", home.arg("live.db")),
             _ => String::new(),
         };
+        let settings = carried + "trust: {}\n";
         let mut fleet = LiveFleet { shared, servers: Vec::new(), settings, home, redis };
         let nodes = if shared == Shared::Nothing { 1 } else { 3 };
         fleet.servers = (0..nodes).map(|index| fleet.node(index)).collect();
@@ -90,6 +92,23 @@ impl LiveFleet {
         let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
         let body = if body.is_null() { String::new() } else { body.to_string() };
         ask(self.servers[node].socket("admin"), method, &format!("/api/v1{path}"), &headers, &body)
+    }
+
+    /// A POST with an idempotency key.
+    pub(super) fn api_once(&self, node: usize, key: &str, path: &str, body: &Value) -> ApiReply {
+        let bearer = format!("Bearer {TOKEN}");
+        let headers = [
+            ("Authorization", bearer.as_str()),
+            ("Content-Type", "application/json"),
+            ("Idempotency-Key", key),
+        ];
+        ask(
+            self.servers[node].socket("admin"),
+            "POST",
+            &format!("/api/v1{path}"),
+            &headers,
+            &body.to_string(),
+        )
     }
 
     /// A page of the admin listener.

@@ -5,3 +5,4 @@ mod fleet;
 mod gates;
 mod kill_switch;
 mod penalties;
+mod trust;

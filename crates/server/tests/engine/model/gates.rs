@@ -88,8 +88,8 @@ pub(crate) struct Detectors {
 }
 
 impl Detectors {
-    /// Counts a request, escalates, tells the most serious state, and returns the detector that blocks it longest. Considers either the detectors
-    /// that depend on the credential, or the others.
+    /// Counts a request, escalates, tells the most serious state, and returns the detector that blocks it longest.
+    /// Considers either the detectors that depend on the credential, or the others.
     pub(crate) fn meet<'p>(
         &mut self,
         policy: &'p Value,

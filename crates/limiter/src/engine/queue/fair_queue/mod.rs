@@ -1,6 +1,6 @@
 //! The order in which the requests that wait for one bucket are admitted: tenants round-robin, within a tenant
-//! higher priorities first, and of equal ones first come, first served. The first in order admits itself as soon as the bucket allows, and notifies
-//! the next one.
+//! higher priorities first, and of equal ones first come, first served. The first in order admits itself as soon as the
+//! bucket allows, and notifies the next one.
 //!
 //! # Why never more than *B + R·t* is admitted
 //!

@@ -13,4 +13,5 @@ pub(super) mod tenants;
 pub(super) mod tokens;
 pub(super) mod tools;
 pub(super) mod trials;
+pub(super) mod trust;
 pub(super) mod versions;

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use http::Method;
 
 use super::ApiCall;
-use super::endpoints::{glance, kill_switch, live, nodes, penalties, records, system, tokens};
+use super::endpoints::{glance, kill_switch, live, nodes, penalties, records, system, tokens, trust};
 use super::query::{PAGE, QueryField};
 use super::route::{Answering, ApiRoute, RouteAccess, TenantRule};
 use super::shape::{AnswerShape, BodyShape, JsonShape};
@@ -27,6 +27,7 @@ pub(crate) fn routes() -> &'static [ApiRoute] {
         routes.extend(live::routes());
         routes.extend(penalties::routes());
         routes.extend(kill_switch::routes());
+        routes.extend(trust::routes());
         routes.extend(fleet());
         routes.extend(tokens::routes());
         routes.extend(records::routes());
