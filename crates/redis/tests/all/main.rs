@@ -1,6 +1,7 @@
 //! Decisions, leases and the client on real servers. One test binary, since linking takes long.
 
 mod bursts;
+mod keys;
 mod live;
 mod nodes;
 mod server;

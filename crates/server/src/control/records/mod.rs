@@ -132,9 +132,17 @@ impl RecordSink {
         let is_of_policy =
             matches!(event.name, EventName::RateLimitConfigUpdated | EventName::RateLimitWhitelistAdded);
         // Whoever changes live entries has written it down, in the same transaction.
-        let is_of_live =
-            matches!(event.name, EventName::KeyBlocked | EventName::KeyAllowed | EventName::LiveEntryRemoved);
-        !(self.policy_is_in_database && is_of_policy || is_of_live)
+        let is_of_live = matches!(
+            event.name,
+            EventName::KeyBlocked
+                | EventName::KeyAllowed
+                | EventName::LiveEntryRemoved
+                | EventName::KeyReset
+                | EventName::KeyGranted
+        );
+        // The same for the kill switch, which every node follows, unless the settings of this node switch it.
+        let is_followed = event.name == EventName::KillSwitchChanged && event.reason.is_none();
+        !(self.policy_is_in_database && is_of_policy || is_of_live || is_followed)
     }
 }
 

@@ -48,11 +48,15 @@ pub enum EventName {
     KeyAllowed,
     /// Somebody ended such a block or exemption.
     LiveEntryRemoved,
+    /// Somebody made buckets of a client unused.
+    KeyReset,
+    /// Somebody gave tokens to a bucket of a client.
+    KeyGranted,
 }
 
 impl EventName {
     /// All of them; the index of a name is its discriminant.
-    pub const ALL: [EventName; 18] = [
+    pub const ALL: [EventName; 20] = [
         EventName::RateLimitExceeded,
         EventName::SlidingWindowLimitExceeded,
         EventName::BurstDetectedWarning,
@@ -71,6 +75,8 @@ impl EventName {
         EventName::KeyBlocked,
         EventName::KeyAllowed,
         EventName::LiveEntryRemoved,
+        EventName::KeyReset,
+        EventName::KeyGranted,
     ];
 
     /// Its name in events.
@@ -94,6 +100,8 @@ impl EventName {
             EventName::KeyBlocked => "key_blocked",
             EventName::KeyAllowed => "key_allowed",
             EventName::LiveEntryRemoved => "live_entry_removed",
+            EventName::KeyReset => "key_reset",
+            EventName::KeyGranted => "key_granted",
         }
     }
 
@@ -116,7 +124,9 @@ impl EventName {
             | EventName::TokenRevoked
             | EventName::KeyBlocked
             | EventName::KeyAllowed
-            | EventName::LiveEntryRemoved => EventSeverity::Info,
+            | EventName::LiveEntryRemoved
+            | EventName::KeyReset
+            | EventName::KeyGranted => EventSeverity::Info,
         }
     }
 }

@@ -2,5 +2,7 @@
 
 mod fleet;
 mod gates;
+mod kept;
+mod keys;
 mod kill_switch;
 mod penalties;
