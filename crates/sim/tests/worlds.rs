@@ -1,5 +1,5 @@
 //! Runs of seeds: the same seed twice, the seeds that failed once, three hundred more, a hundred failovers, a hundred and
-//! fifty with bursts, edits and two faults at once, and two hundred with resets and grants.
+//! fifty with bursts, edits and two faults at once, and eighty with resets and grants.
 
 use std::path::Path;
 
@@ -90,10 +90,10 @@ fn worlds_of_bursts_edits_and_two_faults_at_once_keep_every_promise() {
 #[test]
 fn worlds_of_resets_and_grants_admit_no_more_than_these_say() {
     let outcomes: Vec<SeedOutcome> =
-        (FIRST_ACTION_SEED..FIRST_ACTION_SEED + 200).map(|seed| run_seed(seed, false)).collect();
+        (FIRST_ACTION_SEED..FIRST_ACTION_SEED + 80).map(|seed| run_seed(seed, false)).collect();
     outcomes.iter().for_each(assert_well);
     let sum = |of: fn(&SeedOutcome) -> u64| outcomes.iter().map(of).sum::<u64>();
-    assert!(sum(|outcome| outcome.granted) > 500, "keys are reset and get tokens");
+    assert!(sum(|outcome| outcome.granted) > 200, "keys are reset and get tokens");
     assert!(sum(|outcome| outcome.without_store) > 1_000, "the store failed");
 }
 

@@ -185,7 +185,7 @@ fn of_live_state() -> Vec<Row> {
         row("POST /keys/allow", "/keys/allow", WHO, 401, operator(201), operator(403), operator(403)),
         row("POST /keys/lookup", "/keys/lookup", ASKED, 401, all(200), all(200), all(404)),
         row("POST /keys/reset", "/keys/reset", ASKED, 401, operator(200), operator(200), operator(404)),
-        row("POST /keys/grant", "/keys/grant", GRANT, 401, operator(200), operator(200), operator(404)),
+        row("POST /keys/grant", "/keys/grant", GRANT, 401, operator(200), all(403), operator(404)),
         row("GET /keys/live", "/keys/live", Nothing, 401, all(200), all(200), all(200)),
         row("DELETE /keys/live/{id}", "/keys/live/nope", Nothing, 401, operator(404), operator(404), operator(404)),
         row("GET /penalties", "/penalties", Nothing, 401, all(200), all(200), all(200)),

@@ -1,5 +1,6 @@
 //! Looking up, resetting and granting the keys of a request.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
@@ -148,8 +149,9 @@ fn resets_and_grants_under_load_admit_no_more_than_they_say() {
     for shared in [Shared::Strict, Shared::Hybrid, Shared::Nothing] {
         let fleet = LiveFleet::start(shared);
         let stop = AtomicBool::new(false);
-        let ask = |node: usize| {
-            let mut client = Client::connect(fleet.servers[node].socket("http"));
+        let addresses: Vec<SocketAddr> = fleet.servers.iter().map(|server| server.socket("http")).collect();
+        let ask = |address: SocketAddr| {
+            let mut client = Client::connect(address);
             let body = request("/limited").to_string();
             let head = format!("host: localhost\r\ncontent-length: {}", body.len());
             let text = format!("POST /v1/check HTTP/1.1\r\n{head}\r\n\r\n{body}");
@@ -164,7 +166,7 @@ fn resets_and_grants_under_load_admit_no_more_than_they_say() {
         let admitted: usize = std::thread::scope(|scope| {
             let ask = &ask;
             let clients: Vec<_> =
-                (0..fleet.servers.len()).map(|node| scope.spawn(move || ask(node))).collect();
+                addresses.into_iter().map(|address| scope.spawn(move || ask(address))).collect();
             for round in 0..12 {
                 let node = round % fleet.servers.len();
                 let (path, body) = match round % 3 {

@@ -241,8 +241,8 @@ fn chosen_limits(
             Err(unprocessable("/limit", &format!("no limit `{name}` applies to this request")))
         }
         (Some(name), Sight::Subtree { top, .. }) if own.is_empty() => Err(ApiError::Outside(format!(
-            "the token is restricted to `{top}`, and the bucket of `{name}` is not that of a tenant below it, nor that \
-             of one caller of its tenants"
+            "the token is restricted to `{top}`, and the bucket of `{name}` is not that of one caller of its tenants: the \
+             key of the limit needs `tenant` and, for instance, `user`"
         ))),
         _ => Ok(own.into_iter().map(String::from).collect()),
     }
@@ -290,21 +290,16 @@ fn told(request: &Value) -> Value {
     Value::Object(members.iter().filter_map(told).collect())
 }
 
-/// May the caller change the bucket of a limit that a request of a tenant touches? One that is restricted to a tenant
-/// changes the buckets of tenants below that, and those of single callers of its tenants. What counts its own tenant as a
-/// whole is its parent's: whoever could reset that would have no limit.
+/// May the caller change the bucket of a limit that a request touches? One that is restricted to a tenant changes the
+/// buckets of single callers of its tenants. Buckets of whole tenants divide the limits of those above them: whoever could
+/// reset them at will would have no limit.
 fn is_own(sight: &Sight, tenant: &str, rule: &Rule) -> bool {
-    let Sight::Subtree { top, .. } = sight else { return true };
-    let is_below = |id: &str| id != top && sight.has_tenant(id);
-    match rule.name.strip_prefix(TENANT_PREFIX) {
-        Some(own) => is_below(own),
-        None => {
-            let of_a_caller = |part: &Descriptor| {
-                use Descriptor::{Client, Custom, Header, Ip, Jwt, Query, User};
-                matches!(part, User | Client | Ip | Header(_) | Query(_) | Jwt(_) | Custom(_))
-            };
-            let is_of_tenant = rule.key.contains(&Descriptor::Tenant) && sight.has_tenant(tenant);
-            is_of_tenant && (is_below(tenant) || rule.key.iter().any(of_a_caller))
-        }
+    use Descriptor::{Client, Custom, Header, Ip, Jwt, Query, User};
+    if matches!(sight, Sight::Whole) {
+        return true;
     }
+    let of_a_caller =
+        |part: &Descriptor| matches!(part, User | Client | Ip | Header(_) | Query(_) | Jwt(_) | Custom(_));
+    let is_of_tenant = rule.key.contains(&Descriptor::Tenant) && sight.has_tenant(tenant);
+    is_of_tenant && !rule.name.starts_with(TENANT_PREFIX) && rule.key.iter().any(of_a_caller)
 }
