@@ -69,9 +69,10 @@ fn a_grant_leaves_the_leases_of_other_nodes() {
     let (server, runtime) = (Redis::start(), runtime());
     let all: ChosenLimits<'_> = &|_| true;
     let policy = "version: 1
-limits: [{ name: bucket, key: [user], sustained: { rate: 1, window: day }, burst: { capacity: 100000 } }]
+limits: [{ name: bucket, key: [user], sustained: { rate: 1000, window: day }, burst: { capacity: 100000 } }]
 ";
-    let (clock, prefix) = (ManualClock::new(Nanos::from_secs(1_800_000_000)), fresh_prefix());
+    let (start, prefix) = (Nanos::from_secs(1_800_000_000), fresh_prefix());
+    let clock = ManualClock::new(start);
     let node = || {
         let link = runtime.block_on(PlainLink::connect(&server));
         let options = StoreOptions { prefix: prefix.clone(), given_time: true, ..StoreOptions::new(HYBRID) };
@@ -80,9 +81,12 @@ limits: [{ name: bucket, key: [user], sustained: { rate: 1, window: day }, burst
     };
     let (one, other) = (node(), node());
     let request = Request::new().user("1");
-    // Often enough for a lease.
-    for _ in 0..2_000 {
-        assert!(runtime.block_on(other.check_async(&request)).is_allowed());
+    // Often enough for a lease, in two halves of a lease's life.
+    for half in 0..2 {
+        clock.set(start.saturating_add(Nanos::new(half * Nanos::from(StoreOptions::LEASE_LIFE).get() / 2)));
+        for _ in 0..50 {
+            assert!(runtime.block_on(other.check_async(&request)).is_allowed());
+        }
     }
     let left = |node: &Limiter<_, _>| {
         let peeked = runtime.block_on(node.peek_async(&request));
