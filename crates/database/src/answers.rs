@@ -26,6 +26,19 @@ impl fmt::Debug for NewAnswer {
     }
 }
 
+/// The answer to a request with an idempotency key that changes live entries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangeAnswer {
+    /// The SHA-256 of the key and of who used it.
+    pub key_hash: [u8; 32],
+    /// The SHA-256 of the request.
+    pub request_hash: [u8; 32],
+    /// The body. It must have no secret.
+    pub body: String,
+    /// Does it replace what was remembered when the request was begun?
+    pub ends: bool,
+}
+
 /// What is known about a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remembered {
@@ -56,6 +69,7 @@ const PURGE: &str = "DELETE FROM idempotent_answers WHERE created_at <= $1";
 /// The oldest answers, but for the newest ones.
 const CROWD: &str = "DELETE FROM idempotent_answers WHERE created_at <= \
      (SELECT created_at FROM idempotent_answers ORDER BY created_at DESC LIMIT 1 OFFSET $1)";
+const REPLACE: &str = "UPDATE idempotent_answers SET body = $1 WHERE key_hash = $2";
 const INSERT: &str = "INSERT INTO idempotent_answers (key_hash, request_hash, status, body, created_at) \
                       VALUES ($1, $2, $3, $4, $5) ON CONFLICT (key_hash) DO NOTHING";
 
@@ -96,6 +110,20 @@ impl Database {
         })
         .await
     }
+}
+
+/// Keeps the answer to a change in the transaction of `session`. False if the key was used before.
+pub(crate) async fn keep(
+    session: &mut SqlSession,
+    answer: ChangeAnswer,
+    now: UnixMillis,
+) -> Result<bool, DatabaseError> {
+    let ChangeAnswer { key_hash, request_hash, body, ends } = answer;
+    if ends {
+        session.execute(REPLACE, values![body.as_str(), &key_hash]).await?;
+        return Ok(true);
+    }
+    store(session, NewAnswer { key_hash, request_hash, status: 200, body: Box::new(|_| body) }, 0, now).await
 }
 
 /// Stores an answer in the transaction of `session`, and forgets old ones. False if the key has an answer already, which

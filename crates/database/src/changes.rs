@@ -11,6 +11,9 @@ use crate::{Database, DatabaseError, VersionMark};
 /// The channel on which PostgreSQL tells the number of a new version.
 pub(crate) const CHANNEL: &str = "tidegate_policy";
 
+/// What is told there when live entries have changed.
+pub(crate) const LIVE: &str = "live";
+
 /// How often a SQLite file is looked at, and how long the pause is before another attempt to connect.
 const POLL_PAUSE: Duration = Duration::from_millis(200);
 
@@ -24,6 +27,8 @@ pub enum VersionChange {
     Version(u64),
     /// Others may have been published meanwhile: look. This comes first of all, and after the database was away.
     Unknown,
+    /// No version, but live entries were changed. A SQLite file does not tell this.
+    Live,
 }
 
 /// A stream of changes; it never ends.
@@ -91,7 +96,10 @@ impl PolicyChanges {
             };
             match tokio::time::timeout(QUIET, listener.try_recv()).await {
                 Ok(Ok(Some(notice))) => {
-                    return notice.payload().parse().map_or(VersionChange::Unknown, VersionChange::Version);
+                    return match notice.payload() {
+                        LIVE => VersionChange::Live,
+                        version => version.parse().map_or(VersionChange::Unknown, VersionChange::Version),
+                    };
                 }
                 Ok(Ok(None) | Err(_)) => self.listener = None,
                 Err(_) => {

@@ -20,7 +20,7 @@ mod tokens;
 mod trust;
 mod versions;
 
-pub use answers::{ANSWERS_MAX, AnswerBody, NewAnswer, Remembered, RememberedAnswer};
+pub use answers::{ANSWERS_MAX, AnswerBody, ChangeAnswer, NewAnswer, Remembered, RememberedAnswer};
 pub use audit::{AuditEntry, AuditRow, BrokenChain, ChainReport, PersonalData};
 pub use changes::{PolicyChanges, VersionChange};
 pub use database::{Database, DatabaseKind, DatabaseOptions};

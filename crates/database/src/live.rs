@@ -1,7 +1,9 @@
 //! Live entries: what is done at run time beside the policy. What an entry says is a document that this crate does not
 //! read.
 
+use crate::answers::{self, ChangeAnswer};
 use crate::audit::{self, AuditEntry};
+use crate::changes;
 use crate::session::{SqlRow, SqlSession, values};
 use crate::{Database, DatabaseError, UnixMillis};
 
@@ -59,6 +61,10 @@ pub struct LiveChange {
     pub now: UnixMillis,
     /// The audit entries about it.
     pub audit: Vec<AuditEntry>,
+    /// The answer to remember, if the request has an idempotency key.
+    pub answer: Option<ChangeAnswer>,
+    /// Entries of this kind are not kept after their end: nobody needs to learn that they have ended.
+    pub brief_kind: &'static str,
 }
 
 /// What became of a change.
@@ -70,6 +76,8 @@ pub enum LiveChangeOutcome {
     Full,
     /// An entry to remove is not there, or has ended or was removed before.
     Unknown,
+    /// The idempotency key was used before.
+    KeyUsed,
 }
 
 /// How long entries are kept after they have ended or were removed.
@@ -80,7 +88,8 @@ const ROWS_MAX: i64 = 100_000;
 
 const HEAD: &str = "SELECT epoch, sequence FROM live_head WHERE id = 1";
 const PAGE: &str = "SELECT * FROM live_entries WHERE sequence > $1 ORDER BY sequence LIMIT $2";
-const PURGE: &str = "DELETE FROM live_entries WHERE removed_at < $1 OR ends_at < $1";
+const PURGE: &str =
+    "DELETE FROM live_entries WHERE removed_at < $1 OR ends_at < $1 OR (kind = $2 AND ends_at <= $3)";
 const COUNT: &str = "SELECT count(*) FROM live_entries";
 const COUNT_KIND: &str = "SELECT count(*) FROM live_entries WHERE kind = $1 AND removed_at IS NULL \
      AND (ends_at IS NULL OR ends_at > $2)";
@@ -121,7 +130,14 @@ impl Database {
             let mut session = self.writer().await?;
             // Also lets one change at a time happen, so that sequences become visible in their order.
             let chain = audit::lock_head(&mut session).await?;
-            session.execute(PURGE, values![change.now.plus(-KEPT_MILLIS)]).await?;
+            let purged = values![change.now.plus(-KEPT_MILLIS), change.brief_kind, change.now];
+            session.execute(PURGE, purged).await?;
+            if let Some(answer) = change.answer
+                && !answers::keep(&mut session, answer, change.now).await?
+            {
+                session.rollback().await?;
+                return Ok(LiveChangeOutcome::KeyUsed);
+            }
             let mut sequence = read_head(&mut session).await?.sequence;
             for id in &change.remove {
                 sequence += 1;
@@ -131,7 +147,7 @@ impl Database {
                 }
             }
             for entry in &change.add {
-                if is_full(&mut session, &entry.kind, &change).await? {
+                if is_full(&mut session, &entry.kind, (change.most, change.now)).await? {
                     session.rollback().await?;
                     return Ok(LiveChangeOutcome::Full);
                 }
@@ -142,6 +158,7 @@ impl Database {
             if !change.audit.is_empty() {
                 audit::append_after(&mut session, chain, change.audit).await?;
             }
+            notify(&mut session).await?;
             session.commit().await?;
             Ok(LiveChangeOutcome::Changed(sequence))
         })
@@ -157,9 +174,21 @@ async fn read_head(session: &mut SqlSession) -> Result<LiveHead, DatabaseError> 
     Ok(LiveHead { epoch: row.get("epoch")?, sequence: row.get("sequence")? })
 }
 
-async fn is_full(session: &mut SqlSession, kind: &str, change: &LiveChange) -> Result<bool, DatabaseError> {
-    let of_kind: u64 = session.value(COUNT_KIND, values![kind, change.now]).await?;
-    Ok(of_kind >= change.most || session.value::<i64>(COUNT, vec![]).await? >= ROWS_MAX)
+/// Tells nodes that listen for versions, when the transaction is committed.
+async fn notify(session: &mut SqlSession) -> Result<(), DatabaseError> {
+    if session.is_postgres() {
+        session.rows("SELECT pg_notify($1, $2)", values![changes::CHANNEL, changes::LIVE]).await?;
+    }
+    Ok(())
+}
+
+async fn is_full(
+    session: &mut SqlSession,
+    kind: &str,
+    (most, now): (u64, UnixMillis),
+) -> Result<bool, DatabaseError> {
+    let of_kind: u64 = session.value(COUNT_KIND, values![kind, now]).await?;
+    Ok(of_kind >= most || session.value::<i64>(COUNT, vec![]).await? >= ROWS_MAX)
 }
 
 async fn add(session: &mut SqlSession, entry: &LiveRow, sequence: u64) -> Result<(), DatabaseError> {

@@ -147,6 +147,9 @@ pub enum Intent {
     /// delayed charges are queued behind it: those keep their instants. Pass only charges that were taken, with
     /// their delay, and each only once.
     HandBack,
+    /// Make the keys unused, whatever the costs: as if nothing had ever been taken from them. A key that has found no
+    /// room of its own is made unused together with the keys that share its bucket.
+    Reset,
 }
 
 /// The result of several charges: all admitted, or none.

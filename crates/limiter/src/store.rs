@@ -75,6 +75,12 @@ pub trait Store: Send + Sync {
     /// store gets to it. `at` is [`Verdict::at`] of the charges.
     fn hand_back(&self, charges: &[Charge<'_>], at: Nanos);
 
+    /// Forgets what this node remembers about these keys beside the store's own state, since another node has changed
+    /// that: after [`Intent::Refund`] denials, after [`Intent::Reset`] also tokens that were leased before.
+    fn forget_keys(&self, after: Intent, charges: &[Charge<'_>]) {
+        let _ = (after, charges);
+    }
+
     /// The time until a bucket holds the cost of a charge (zero if it does at `now`), computed as if the
     /// `delayed` tokens, those of this charge included, were still in it. For callers that made delayed charges
     /// and use them in another order, or later. If the bucket runs over because they were not used in time, the

@@ -195,6 +195,28 @@ fn after_a_flood_only_debtors_have_less() {
     assert_eq!(admitted(&debtors[17], at(20)), 20, "made good");
 }
 
+/// A key that shares an overflow bucket is reset with it, and one that has a slot is reset alone.
+#[test]
+fn a_reset_reaches_keys_that_have_found_no_room() {
+    for which in 0..4 {
+        let wet = Flooded::new();
+        let limit = &wet.flooded[which];
+        let debtors = wet.flood(limit, START);
+        let reset = |key: &[u8]| {
+            let charge = Charge::new(limit, key, Cost::ONE);
+            wet.store.charge_now(Intent::Reset, &[charge], START).decisions[0].remaining
+        };
+        let drained = |key: &[u8]| (0..30).filter(|_| wet.take(limit, key, 1, START).is_allowed()).count();
+        assert_eq!(drained(&debtors[0]), 0, "{limit:?}: the shared bucket is empty");
+        // The first keys of the flood have found room.
+        let housed = [b"flood".as_slice(), &0_u32.to_le_bytes()].concat();
+        assert_eq!((reset(&housed), drained(&housed)), (20, 20), "{limit:?}");
+        assert_eq!(drained(&debtors[0]), 0, "{limit:?}: it has nothing of that");
+        assert_eq!((reset(&debtors[0]), drained(&debtors[0])), (20, 20), "{limit:?}");
+        assert_eq!(drained(&debtors[1]), 0, "{limit:?}: not one more than the bucket holds");
+    }
+}
+
 /// A key that charged an overflow log gets one of its own as soon as there is space, and no longer shares,
 /// however busy it is.
 #[test]

@@ -22,7 +22,8 @@ pub use run::{RunNotes, ScenarioRun, SeedOutcome, SimRequest, SoloEvent, run_sce
 pub use scenario::bursts::{BurstSpec, PolicyEdit, Sabotage};
 pub use scenario::faults::{Fault, FaultKind};
 pub use scenario::{
-    ArrivalShape, ClientLoad, FIRST_BURST_SEED, FIRST_FAILOVER_SEED, LimitSpec, Scenario, ScenarioFallback,
+    ArrivalShape, ClientLoad, FIRST_ACTION_SEED, FIRST_BURST_SEED, FIRST_FAILOVER_SEED, LimitSpec, Scenario,
+    ScenarioFallback,
 };
 pub use tidegate::testing::Random;
 pub use world::clock::{ClockDriver, NodeClock};

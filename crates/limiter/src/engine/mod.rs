@@ -36,6 +36,7 @@ pub mod bursts;
 pub mod counting;
 mod decide;
 mod decision;
+mod keys;
 mod limiter;
 mod live_gates;
 pub mod masking;
@@ -58,6 +59,7 @@ pub use decide::explain::{
 pub use decide::fallback::{FallbackError, StoreFailures};
 pub use decide::joint::{Joint, JointBy, JointDecision};
 pub use decision::{Decision, LimitStanding};
+pub use keys::ChosenLimits;
 pub use limiter::{BURST_KEYS_MAX, InvalidCredentials, Limiter, LimiterError};
 pub use observe::{Incident, IncidentKind, Observer};
 pub use queue::places::QueuePlace;

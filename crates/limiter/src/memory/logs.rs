@@ -203,6 +203,11 @@ impl Logs {
         });
     }
 
+    /// Makes a key unused, and with it the overflow log if the key drew on that.
+    pub(crate) fn reset(&self, context: &LogContext<'_>, key: &LogKey<'_>) {
+        self.amend(context, key, |kept| kept.log = Log::default());
+    }
+
     /// Undoes a charge that was made at `charged_at`.
     pub(crate) fn hand_back(
         &self,

@@ -276,6 +276,10 @@ impl<C: Clock> Memory<C> {
                 (0..keys.len()).rev().for_each(|i| self.hand_back(keys[i], charge(i).0, now));
                 standing(self.clock.now().max(now))
             }
+            Intent::Reset => {
+                keys.iter().for_each(|&key| self.reset(key, now));
+                standing(now)
+            }
         }
     }
 
@@ -330,6 +334,14 @@ impl<C: Clock> Memory<C> {
         match &key.version.limit {
             Limit::Meter(_) => self.refund_word(key, cost, now),
             Limit::Log(quota) => self.logs.refund(&self.log_context(), &key.logged(quota, now), cost),
+        }
+    }
+
+    /// Makes a key unused.
+    pub(crate) fn reset(&self, key: HashedKey<'_>, now: Nanos) {
+        match &key.version.limit {
+            Limit::Meter(_) => self.reset_word(key, now),
+            Limit::Log(quota) => self.logs.reset(&self.log_context(), &key.logged(quota, now)),
         }
     }
 

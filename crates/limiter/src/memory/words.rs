@@ -278,6 +278,11 @@ impl<C: Clock> Memory<C> {
         wait.get()
     }
 
+    /// Makes a key unused, and with it the overflow bucket if the key has charged that instead of a slot.
+    pub(super) fn reset_word(&self, key: HashedKey<'_>, now: Nanos) {
+        self.amend(key, now, |_, _, _| 0);
+    }
+
     pub(super) fn hand_back_word(&self, key: HashedKey<'_>, timed: TimedCost, at: Nanos, now: Nanos) {
         self.amend(key, now, |rules, version, state| {
             let at = charged_at(rules.reader.known(version, rules.version).slot_meter(), &self.clock, at);

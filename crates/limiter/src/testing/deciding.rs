@@ -2,7 +2,7 @@
 
 use super::Harness;
 use super::bench::{Bench, START, at, at_nanos, bucket, sliding_log, sliding_window, ten_a_minute};
-use crate::{Nanos, Outcome};
+use crate::{Carry, Charge, Cost, Intent, Nanos, Outcome};
 
 pub(super) fn exact_burst<H: Harness>(harness: &H) {
     for limit in ten_a_minute() {
@@ -126,6 +126,36 @@ pub(super) fn refund_is_capped<H: Harness>(harness: &H) {
         assert_eq!(bench.drain(&limit, b"key", 20, START), 10, "{limit:?}: above the capacity");
         assert_eq!(bench.drain(&limit, b"unseen", 20, START), 10, "{limit:?}: above the capacity");
     }
+}
+
+pub(super) fn reset_is_unused<H: Harness>(harness: &H) {
+    for limit in ten_a_minute() {
+        let bench = Bench::new(harness);
+        let limit = bench.limit("reset", limit);
+        let _ = bench.take(&limit, b"key", 4, START);
+        assert_eq!(bench.drain(&limit, b"key", 10, at(20)), 6, "{limit:?}");
+        let _ = bench.take(&limit, b"other", 3, START);
+        // A denial that a node may remember.
+        assert!(!bench.take(&limit, b"key", 1, at(30)).is_allowed(), "{limit:?}");
+        for key in [&b"key"[..], b"unseen"] {
+            let charge = Charge::new(&limit, key, Cost::ONE);
+            let reset = bench.charge(Intent::Reset, &[charge], at(40));
+            assert_eq!((reset.allowed, reset.decisions[0].remaining), (true, 10), "{limit:?}");
+            assert_eq!(bench.drain(&limit, key, 20, at(40)), 10, "{limit:?}: not one more than unused");
+        }
+        assert_eq!(bench.drain(&limit, b"other", 20, at(40)), 7, "{limit:?}: of another key");
+    }
+}
+
+pub(super) fn reset_after_edits<H: Harness>(harness: &H) {
+    let bench = Bench::new(harness);
+    let wide = bench.limit("edited", bucket(10, Nanos::MINUTE, 100));
+    assert_eq!(bench.drain(&wide, b"key", 200, START), 100);
+    let narrow = bench.edit("edited", bucket(10, Nanos::MINUTE, 20), Carry::AsIs, at(1));
+    let _ = bench.charge(Intent::Reset, &[Charge::new(&narrow, b"key", Cost::ONE)], at(2));
+    assert_eq!(bench.drain(&narrow, b"key", 200, at(2)), 20);
+    let _ = bench.charge(Intent::Reset, &[Charge::new(&wide, b"key", Cost::ONE)], at(3));
+    assert!(bench.drain(&narrow, b"key", 200, at(3)) <= 20, "an old handle resets to the newest numbers");
 }
 
 pub(super) fn step_back<H: Harness>(harness: &H) {

@@ -85,6 +85,8 @@ fn checks<H: Harness>() -> Vec<Check<H>> {
         ("a cost above the capacity is never admitted", deciding::cost_above_capacity),
         ("a peek takes nothing", deciding::peek_takes_nothing),
         ("a refund is capped", deciding::refund_is_capped),
+        ("a reset makes a key unused", deciding::reset_is_unused),
+        ("a reset applies to edited limits", deciding::reset_after_edits),
         ("a step back of the clock refills nothing", deciding::step_back),
         ("several limits are charged together or not at all", together::all_or_nothing),
         ("so they are when many race", together::all_or_nothing_in_a_race),

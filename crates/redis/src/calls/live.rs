@@ -61,6 +61,8 @@ pub struct SharedLiveChange {
     pub add: Vec<NewLiveEntry>,
     /// How many entries there may be, with those that have ended or were removed in the last hour.
     pub most: usize,
+    /// Are the entries to add forgotten as soon as they have ended? Nobody needs to learn that they have.
+    pub is_brief: bool,
 }
 
 /// What became of a change.
@@ -100,7 +102,8 @@ pub(crate) fn encode_page(key: &BucketKey, seen: SharedLiveHead, most: u32) -> E
 pub(crate) fn encode_change(key: &BucketKey, change: &SharedLiveChange) -> EncodedCall {
     let count = |number: usize| number.to_string().into_bytes();
     let mut args: SmallVec<[Vec<u8>; 8]> = SmallVec::new();
-    args.extend([b"change".to_vec(), count(change.most), digits(KEPT.as_millis_ceil())]);
+    let kept = if change.is_brief { Nanos::ZERO } else { KEPT };
+    args.extend([b"change".to_vec(), count(change.most), digits(kept.as_millis_ceil())]);
     args.push(count(change.remove.len()));
     args.extend(change.remove.iter().map(|id| id.clone().into_bytes()));
     args.push(count(change.add.len()));

@@ -29,15 +29,18 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 pub enum WakeTopic {
     /// The policy: another version may be active.
     Policy,
+    /// What is done beside the policy.
+    Live,
 }
 
 impl WakeTopic {
-    const ALL: [WakeTopic; 1] = [WakeTopic::Policy];
+    const ALL: [WakeTopic; 2] = [WakeTopic::Policy, WakeTopic::Live];
 
     /// The message for it.
     const fn as_str(self) -> &'static str {
         match self {
             WakeTopic::Policy => "policy",
+            WakeTopic::Live => "live",
         }
     }
 }

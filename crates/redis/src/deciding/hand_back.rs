@@ -25,6 +25,26 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         Ok(verdict)
     }
 
+    /// Makes buckets unused, and forgets what this node remembers about them, leases included: their tokens were taken
+    /// before.
+    pub(crate) async fn reset(&self, charges: &[Charge<'_>], given: Nanos) -> Result<Verdict, StoreError> {
+        self.drop_remembered(Intent::Reset, charges);
+        let answer = self.call_server(Intent::Reset, charges, &[], Nanos::ZERO, given).await;
+        // Requests may have been denied meanwhile.
+        self.drop_remembered(Intent::Reset, charges);
+        Ok(answer?.verdict)
+    }
+
+    /// Forgets the denials of some keys, and after a reset their leases.
+    pub(crate) fn drop_remembered(&self, after: Intent, charges: &[Charge<'_>]) {
+        for hash in self.hashes(charges) {
+            self.denials.given_back(hash);
+            if let Some(leases) = self.leases.as_ref().filter(|_| after == Intent::Reset) {
+                leases.forget(hash);
+            }
+        }
+    }
+
     pub(crate) async fn hand_back_now(
         &self,
         charges: &[Charge<'_>],

@@ -267,7 +267,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
                 Ok(verdict) => return Ok(verdict),
                 Err(undecided) => Some(undecided),
             },
-            Intent::Peek | Intent::Refund | Intent::HandBack => None,
+            Intent::Peek | Intent::Refund | Intent::HandBack | Intent::Reset => None,
         };
         let charges = charges.iter().map(OwnedCharge::from).collect();
         Err(Box::new(ServerCall { intent, charges, undecided, now }))
@@ -286,6 +286,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
             (Intent::Peek, _) => self.peek(&charges, now).await,
             (Intent::Refund, _) => self.refund(&charges, now).await,
             (Intent::HandBack, _) => self.hand_back_now(&charges, now).await,
+            (Intent::Reset, _) => self.reset(&charges, now).await,
         }
     }
 
@@ -344,6 +345,10 @@ impl<L: Link, C: Sleep> Store for RedisStore<L, C> {
 
     fn hand_back(&self, charges: &[Charge<'_>], at: Nanos) {
         self.hand_back_later(charges, at);
+    }
+
+    fn forget_keys(&self, after: Intent, charges: &[Charge<'_>]) {
+        self.drop_remembered(after, charges);
     }
 
     fn ad_hoc(&self, limit: Limit) -> Option<LimitRef> {

@@ -39,7 +39,7 @@ impl Board {
             text: format!("{{\"id\":\"{id}\",\n\"x\":1}}").into_bytes(),
         };
         let remove = remove.iter().map(ToString::to_string).collect();
-        let change = SharedLiveChange { remove, add: add.iter().map(entry).collect(), most };
+        let change = SharedLiveChange { remove, add: add.iter().map(entry).collect(), most, is_brief: false };
         self.runtime.block_on(self.store.change_live(&change)).expect("the server answers")
     }
 

@@ -2,6 +2,7 @@
 
 mod bursts;
 mod fleet;
+mod keys;
 mod live;
 mod nodes;
 mod server;

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::{Clock, Nanos};
-use tidegate_database::{Database, DatabaseError, NodeReport, PolicyChanges, PolicyVersion, VersionMark};
+use tidegate_database::{
+    Database, DatabaseError, NodeReport, PolicyChanges, PolicyVersion, VersionChange, VersionMark,
+};
 use tidegate_policy::RuleSet;
 use tidegate_redis::WakeTopic;
 use tokio::sync::Notify;
@@ -32,8 +34,8 @@ pub(super) async fn follow(node: Arc<Node>, database: Database, id: String) {
     write_cache(&node).await;
     let mut follower = Follower { node, database, id, error: None, failed: None, mark: None };
     let changed = Arc::new(Notify::new());
-    let _listening =
-        AbortOnDropHandle::new(tokio::spawn(listen(follower.database.changes(), Arc::clone(&changed))));
+    let listening = listen(Arc::clone(&follower.node), follower.database.changes(), Arc::clone(&changed));
+    let _listening = AbortOnDropHandle::new(tokio::spawn(listening));
     let mut reports = interval(REPORT_INTERVAL);
     reports.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let node = Arc::clone(&follower.node);
@@ -52,12 +54,17 @@ pub(super) async fn follow(node: Arc<Node>, database: Database, id: String) {
     }
 }
 
-/// Tells when the database has told of a change. It runs by itself, since it tests a quiet connection after a while, which
+/// Tells when the database has told of a change: of a version, or of what is done beside the policy. It runs by itself, since it tests a quiet connection after a while, which
 /// it would not come to if it began anew with every report.
-async fn listen(mut changes: PolicyChanges, changed: Arc<Notify>) {
+async fn listen(node: Arc<Node>, mut changes: PolicyChanges, changed: Arc<Notify>) {
     loop {
-        changes.next().await;
-        changed.notify_one();
+        let change = changes.next().await;
+        if change != VersionChange::Live {
+            changed.notify_one();
+        }
+        if let (VersionChange::Live | VersionChange::Unknown, Some(control)) = (change, node.control()) {
+            control.live().wake();
+        }
     }
 }
 

@@ -131,11 +131,11 @@ impl ControlPlane {
     /// Starts to follow the versions in the database, if the policy comes from there. `id` is the name of this node.
     pub(crate) fn follow(&self, node: &Arc<Node>, id: String) {
         let _named_before = self.node_id.set(id.clone());
+        if let (Some(_), Some(shared)) = (&self.database, &node.settings().shared) {
+            waking::connect(self, shared);
+            self.runtime().spawn(waking::log_changes(Arc::clone(node)));
+        }
         if let (Some(database), PolicySource::Database) = (&self.database, &self.running().source) {
-            if let Some(shared) = &node.settings().shared {
-                waking::connect(self, shared);
-                self.runtime().spawn(waking::log_changes(Arc::clone(node)));
-            }
             self.runtime().spawn(following::follow(Arc::clone(node), database.clone(), id));
         }
     }

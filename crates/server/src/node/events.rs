@@ -11,6 +11,9 @@ use crate::control::access::AccessError;
 use crate::observe::events::policy_changes;
 use crate::observe::{Events, Origin, TraceScope};
 
+/// Why the kill switch is on if the settings say so.
+const KILL_SWITCH_SETTING: &str = "TIDEGATE_KILL_SWITCH";
+
 impl Node {
     /// The control plane, if it was started.
     pub fn control(&self) -> Option<&ControlPlane> {
@@ -55,12 +58,21 @@ impl Node {
         Ok(version)
     }
 
-    /// Switches the kill switch on or off, and tells of it if that is a change.
+    /// Switches the kill switch on or off as the settings say, and tells of it if that is a change.
     pub fn set_kill_switch(&self, on: bool) {
+        self.switch_limits(on, Some(KILL_SWITCH_SETTING));
+    }
+
+    /// The same as the live entries say.
+    pub(crate) fn follow_kill_switch(&self, on: bool) {
+        self.switch_limits(on, None);
+    }
+
+    fn switch_limits(&self, on: bool, why: Option<&str>) {
         let was_on = self.limiter.kill_switch();
         self.limiter.set_kill_switch(on);
         if on != was_on {
-            self.events.kill_switch_changed(on, self.clock().wall());
+            self.events.kill_switch_changed(on, why, self.clock().wall());
         }
     }
 

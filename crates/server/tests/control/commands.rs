@@ -44,6 +44,13 @@ fn every_kind_of_route_has_a_command(kind: DatabaseKind) {
         "{}",
         patched.err
     );
+    let granted = r#"{"request":{"user":"42"},"limit":"per-user","tokens":1}"#;
+    let granted = admin(&server, &["keys", "grant", granted, "--reason", "sorry"]);
+    assert_eq!(granted.code, Some(0), "{}", granted.err);
+    assert!(granted.out.contains("per-user"), "{}", granted.out);
+    let found = admin(&server, &["keys", "lookup", r#"{"request":{"user":"42"}}"#, "--format", "json"]);
+    let found: Value = serde_json::from_str(&found.out).expect("it is JSON");
+    assert_eq!(found["limits"][0]["name"], "per-user", "{found}");
     let stale = admin(&server, &["limits", "delete", "per-user", "--if-match", "1"]);
     assert_eq!(stale.code, Some(1));
     assert!(stale.err.contains("412") && stale.err.contains("version 2"), "{}", stale.err);

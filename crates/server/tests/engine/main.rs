@@ -4,6 +4,7 @@ mod cases;
 mod engine;
 mod events;
 mod generate;
+mod keys;
 mod live;
 mod model;
 mod properties;

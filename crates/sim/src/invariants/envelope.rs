@@ -39,6 +39,8 @@ pub enum Allowance {
     Capacity,
     /// The server's clock jumped forward by this much: the refill during that time more.
     Jump(Nanos),
+    /// So many tokens were put into the bucket, at most up to its capacity.
+    Granted(u32),
     /// Two masters give tokens for this long, leases included: one capacity and the refill during that time more.
     TwoMasters(Nanos),
 }
@@ -76,12 +78,13 @@ impl Envelope {
         let capacity = self.capacity * self.nanos;
         let by = match allowance {
             Allowance::Capacity => capacity,
+            Allowance::Granted(tokens) => capacity.min(i128::from(tokens) * self.nanos),
             Allowance::Jump(by) => capacity.min(i128::from(by.get()) * self.tokens),
             Allowance::TwoMasters(span) => capacity + i128::from(span.get()) * self.tokens,
         };
         let lasts = match allowance {
             Allowance::TwoMasters(span) => span.max(self.lasts),
-            Allowance::Capacity | Allowance::Jump(_) => self.lasts,
+            Allowance::Capacity | Allowance::Granted(_) | Allowance::Jump(_) => self.lasts,
         };
         self.before.iter_mut().for_each(|level| *level -= by);
         self.level -= by;
@@ -119,6 +122,22 @@ mod tests {
 
     fn at(millis: u64) -> Nanos {
         Nanos::from_millis(1_000_000 + millis)
+    }
+
+    #[test]
+    fn what_is_granted_is_within_it_and_no_more() {
+        let mut envelope = ten_a_second();
+        envelope.spend(at(0), 5);
+        envelope.allow(at(0), Allowance::Granted(3));
+        envelope.spend(at(0), 3);
+        assert_eq!(envelope.excess(), 0);
+        envelope.spend(at(0), 1);
+        assert_eq!(envelope.excess(), 1);
+        let mut envelope = ten_a_second();
+        envelope.spend(at(0), 5);
+        envelope.allow(at(0), Allowance::Granted(1_000));
+        envelope.spend(at(0), 6);
+        assert_eq!(envelope.excess(), 1, "a bucket does not hold more than its capacity");
     }
 
     fn ten_a_second() -> Envelope {

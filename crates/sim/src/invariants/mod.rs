@@ -58,6 +58,7 @@ pub(crate) fn check_all(run: &ScenarioRun, outcome: &mut SeedOutcome) {
     outcome.admitted = notes.requests.iter().filter(|request| request.answer.allowed).count() as u64;
     outcome.without_store =
         notes.requests.iter().filter(|request| request.answer.without_store).count() as u64;
+    outcome.granted = records.iter().map(|record| record.granted.len() as u64).sum();
     outcome.promises = notes.promises;
     outcome.violations = violations;
 }
@@ -78,9 +79,16 @@ fn check_envelope(
             "bucket {bucket} ({name}): {tokens} tokens spent at {at} that the server had not given"
         ));
     }
-    let allowances = || notes.allowances.iter().filter(|(_, of, _)| of.is_none_or(|of| of == bucket));
+    let mut allowances: Vec<(Nanos, Allowance)> = notes
+        .allowances
+        .iter()
+        .filter(|(_, of, _)| of.is_none_or(|of| of == bucket))
+        .map(|&(at, _, allowance)| (at, allowance))
+        .chain(record.granted.iter().map(|&(at, tokens)| (at, Allowance::Granted(tokens))))
+        .collect();
+    allowances.sort_by_key(|&(at, _)| at);
     let Limit::Meter(Meter::TokenBucket(quota)) = &spec.limit else {
-        let is_disturbed = allowances().next().is_some() || has_server_step(scenario);
+        let is_disturbed = !allowances.is_empty() || has_server_step(scenario);
         if let Some(why) = (!is_disturbed).then(|| count_violation(&spec.limit, &record.spent)).flatten() {
             violations.push(format!("bucket {bucket} ({name}): {why}"));
         }
@@ -91,9 +99,9 @@ fn check_envelope(
         StoreMode::Hybrid { life } => life.into(),
     };
     let mut envelope = Envelope::new(quota, life);
-    let mut allowances = allowances().peekable();
+    let mut allowances = allowances.into_iter().peekable();
     for &(at, tokens) in &record.spent {
-        while let Some(&(at, _, allowance)) = allowances.next_if(|(when, ..)| *when <= at) {
+        while let Some((at, allowance)) = allowances.next_if(|(when, _)| *when <= at) {
             envelope.allow(at, allowance);
         }
         envelope.spend(at, tokens);

@@ -42,6 +42,8 @@ pub struct BucketRecord {
     pub spent: Vec<(Nanos, u32)>,
     /// Tokens that the server gave, or took back (negative): when, and how many.
     pub given: Vec<(Nanos, i64)>,
+    /// Tokens that somebody has put into the bucket, by a grant or a reset: when, and how many.
+    pub granted: Vec<(Nanos, u32)>,
     /// Leased tokens, by node: when the call was sent, and how many.
     pub leased: BTreeMap<usize, Vec<(Nanos, u32)>>,
     /// By node: when the calls were sent that the server answered, refusals included.
@@ -105,7 +107,8 @@ impl TokenRecord {
                         under_way.push(Taken { bucket, tokens: entry.cost.get(), sent, at });
                     }
                 }
-                CallVerb::Refund | CallVerb::HandBack => state.buckets[bucket].given.push((at, -tokens)),
+                CallVerb::HandBack => state.buckets[bucket].given.push((at, -tokens)),
+                CallVerb::Refund => state.buckets[bucket].granted.push((at, entry.cost.get())),
                 CallVerb::Peek => {}
             }
         }

@@ -1,5 +1,6 @@
 //! A run of a scenario: its nodes, the faults that happen to them, and the notes for the invariants.
 
+mod acting;
 mod clients;
 pub(crate) mod node;
 mod seed;
@@ -134,6 +135,9 @@ impl ScenarioRun {
         }
         for edit in &self.scenario.edits {
             self.schedule_edit(*edit);
+        }
+        for action in &self.scenario.actions {
+            acting::schedule(self, *action);
         }
         for fault in &self.scenario.faults {
             self.schedule_fault(*fault);

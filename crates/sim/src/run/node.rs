@@ -59,6 +59,18 @@ pub struct NodeAnswer {
     pub is_blocked: bool,
 }
 
+/// A request of a user that charges these keys of these limits.
+pub(crate) fn request(keys: &[(usize, usize)], user: Option<usize>) -> Request<'static> {
+    let mut request = Request::new();
+    if let Some(user) = user {
+        request = request.user(format!("user-{user}"));
+    }
+    for (limit, key) in keys {
+        request = request.descriptor(limit.to_string(), format!("key-{key}"));
+    }
+    request
+}
+
 /// Sends a request of a user that charges these keys of these limits.
 pub(crate) async fn check(
     limiter: &NodeLimiter,
@@ -66,13 +78,7 @@ pub(crate) async fn check(
     user: Option<usize>,
     cost: u32,
 ) -> NodeAnswer {
-    let mut request = Request::new().cost(Cost::new(cost));
-    if let Some(user) = user {
-        request = request.user(format!("user-{user}"));
-    }
-    for (limit, key) in keys {
-        request = request.descriptor(limit.to_string(), format!("key-{key}"));
-    }
+    let request = request(keys, user).cost(Cost::new(cost));
     let decision = limiter.check_async(&request).await;
     NodeAnswer {
         allowed: decision.is_allowed(),

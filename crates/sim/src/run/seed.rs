@@ -21,6 +21,8 @@ pub struct SeedOutcome {
     pub admitted: u64,
     /// How many were decided without the store.
     pub without_store: u64,
+    /// How often tokens were put into a bucket by a grant or a reset.
+    pub granted: u64,
     /// How many commands the server received.
     pub commands: u64,
     /// How many times a denied client waited as long as its denial said, and tried again.

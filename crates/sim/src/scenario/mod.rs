@@ -1,5 +1,6 @@
 //! A scenario: everything that the seed decides before the run begins.
 
+pub(crate) mod actions;
 pub(crate) mod bursts;
 mod failovers;
 pub(crate) mod faults;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use tidegate_core::{Limit, LogQuota, Meter, Nanos, Quota, WindowQuota};
 use tidegate_redis::StoreMode;
 
+use crate::scenario::actions::SimKeyAction;
 use crate::scenario::bursts::{BurstSpec, PolicyEdit, Sabotage};
 use crate::scenario::faults::{Fault, Faults};
 use crate::{NetworkConditions, Random, START};
@@ -44,6 +46,8 @@ pub struct Scenario {
     pub bursts: Option<BurstSpec>,
     /// Changes of the policy, in the order of time.
     pub edits: Vec<PolicyEdit>,
+    /// Resets and grants, in the order of time.
+    pub actions: Vec<SimKeyAction>,
     /// A deliberate mistake. No seed has one.
     pub sabotage: Option<Sabotage>,
 }
@@ -128,10 +132,14 @@ pub const FIRST_FAILOVER_SEED: u64 = 1 << 32;
 /// Seeds from this one on are burst scenarios: users are warned and blocked, policies are edited, and faults overlap.
 pub const FIRST_BURST_SEED: u64 = 2 << 32;
 
+/// Seeds from this one on are scenarios in which keys are reset and get tokens, while any fault may happen.
+pub const FIRST_ACTION_SEED: u64 = 3 << 32;
+
 impl Scenario {
     /// The scenario of a seed.
     pub fn of(seed: u64) -> Scenario {
         match seed {
+            FIRST_ACTION_SEED.. => Scenario::of_actions(seed),
             FIRST_BURST_SEED.. => Scenario::of_bursts(seed),
             FIRST_FAILOVER_SEED.. => Scenario::of_failovers(seed),
             _ => Scenario::of_faults(seed),
@@ -175,6 +183,7 @@ impl Scenario {
             end: healed.saturating_add(Nanos::from_millis(3_000)),
             bursts: None,
             edits: Vec::new(),
+            actions: Vec::new(),
             sabotage: None,
         }
     }

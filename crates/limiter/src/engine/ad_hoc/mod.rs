@@ -147,6 +147,10 @@ impl<C: Clock> AdHocBuckets<C> {
                 self.hand_back(key, limit, cost, now);
                 self.peek(key, limit, Cost::ZERO, now)
             }
+            Intent::Reset => {
+                self.with(key, limit, now, |memory, key| memory.reset(key, now))?;
+                self.peek(key, limit, Cost::ZERO, now)
+            }
         }
     }
 

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::Nanos;
+use tidegate_policy::{DetectorRule, KeyBytes, Request};
 
 use super::{BurstAction, BurstDetector};
 use crate::engine::limiter::Limiter;
@@ -144,6 +145,36 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 }
             }),
         }
+    }
+
+    /// The warnings and blocks of burst detectors that are in force upon the client of a request.
+    pub fn burst_penalties_upon(&self, request: &Request<'_>) -> NowOrLater<'_, Vec<BurstPenalty>> {
+        let (set, shared) = (self.active.load_full(), self.store.shared_bursts());
+        let facts = set.rules.facts(request);
+        let id = |(rule, detector): (&DetectorRule, &BurstDetector)| {
+            let mut key = KeyBytes::new();
+            facts.write_key(&rule.key, &mut key).ok()?;
+            let own = || self.bursts.hash(detector.id, &key).into();
+            Some(shared.map_or_else(own, |shared| shared.key(detector, &key)))
+        };
+        let ids: Vec<u128> = set.rules.detectors().iter().zip(&set.detectors).filter_map(id).collect();
+        let own = |id: u128, now: Nanos| Some(self.by_wall_clock(self.bursts.penalties.get(id, now)?, now));
+        let Some(shared) = shared.filter(|_| !ids.is_empty()) else {
+            let now = self.clock.now();
+            return NowOrLater::Now(ids.into_iter().filter_map(|id| own(id, now)).collect());
+        };
+        NowOrLater::later(async move {
+            let mut found = Vec::new();
+            for id in ids {
+                let page = shared.listed(id.checked_sub(1), 1).await.map(|page| self.by_this_clock(page));
+                // Those that the store has decided may have been lifted elsewhere, which its list says.
+                let is_known = |own: &BurstPenalty| page.is_none() || own.origin == PenaltyOrigin::ThisNode;
+                let here = own(id, self.clock.now()).filter(is_known);
+                let on_store = page.and_then(|page| page.penalties.into_iter().find(|found| found.id == id));
+                found.extend(on_store.or(here));
+            }
+            found
+        })
     }
 
     /// Ends a listed penalty. The key is treated as if it had never offended; the window in which it did does not

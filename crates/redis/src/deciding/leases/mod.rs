@@ -294,6 +294,11 @@ impl Leases {
         self.recent.with(hash, hand_back).unwrap_or_else(unknown)
     }
 
+    /// Drops the lease of a key.
+    pub(crate) fn forget(&self, hash: KeyHash) {
+        self.recent.with(hash, |entry| entry.lease = None);
+    }
+
     /// Removes all live leases; each with the server's instant of its grant, oldest first.
     pub(crate) fn take_all(&self, now: Nanos) -> Vec<(OwnedCharge, Nanos)> {
         let mut all = Vec::new();

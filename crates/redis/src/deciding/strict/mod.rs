@@ -9,7 +9,7 @@ mod round;
 
 use futures_util::future::join_all;
 use smallvec::SmallVec;
-use tidegate::{Charge, Intent, Limit, LimitDecision, Nanos, Verdict};
+use tidegate::{Charge, Cost, Intent, Limit, LimitDecision, Nanos, Verdict};
 
 use crate::calls::{CallVerb, Link, LinkError, State};
 use crate::failures::StoreError;
@@ -69,6 +69,15 @@ pub(crate) async fn execute<L: Link>(
     in_time: DeadlineCheck<'_>,
 ) -> Result<StrictAnswer, StoreError> {
     let StrictRequest { intent, charges, wants, charged_at, at } = request;
+    let mut whole: SmallVec<[Charge<'_>; 8]> = SmallVec::new();
+    let charges = match intent {
+        // More than anybody can have taken is given back.
+        Intent::Reset => {
+            whole.extend(charges.iter().map(|charge| Charge { cost: Cost::new(u32::MAX), ..*charge }));
+            &whole
+        }
+        Intent::Take | Intent::Peek | Intent::Refund | Intent::HandBack => charges,
+    };
     if charges.len() > ENTRIES_MAX {
         let refused = format!("{} limits in one request; at most {ENTRIES_MAX} are possible", charges.len());
         return Err(LinkError::Refused(refused).into());
@@ -76,7 +85,7 @@ pub(crate) async fn execute<L: Link>(
     let verb = match intent {
         Intent::Take => CallVerb::Take,
         Intent::Peek => CallVerb::Peek,
-        Intent::Refund => CallVerb::Refund,
+        Intent::Refund | Intent::Reset => CallVerb::Refund,
         Intent::HandBack => CallVerb::HandBack,
     };
     let draft = CallDraft::new(registry, verb, charges, wants, charged_at, at);

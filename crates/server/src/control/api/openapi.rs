@@ -98,6 +98,9 @@ fn query_parameters(route: &ApiRoute) -> impl Iterator<Item = Value> {
     })
 }
 
+/// Routes that change something beside the policy, and take an idempotency key.
+const ONCE: [&str; 5] = ["/tokens", "/keys/block", "/keys/allow", "/keys/reset", "/keys/grant"];
+
 /// The headers that calls may have, besides those of HTTP itself.
 fn header_parameters(route: &ApiRoute) -> impl Iterator<Item = Value> {
     let has_reason = route.query().iter().any(|field| field.name == REASON[0].name);
@@ -116,7 +119,7 @@ fn header_parameters(route: &ApiRoute) -> impl Iterator<Item = Value> {
             json!({ "type": "string", "pattern": "^(\\*|\"[0-9]{1,18}\"(, \"[0-9]{1,18}\"){0,15})$" }),
         ),
         (
-            route.method == Method::POST && (is_versioned || route.path == "/tokens"),
+            route.method == Method::POST && (is_versioned || ONCE.contains(&&*route.path)),
             "Idempotency-Key",
             "A call that is repeated with the same key within 24 hours is done once, and answered the same.",
             json!({ "type": "string", "pattern": "^[!-~]{1,255}$" }),

@@ -3,7 +3,7 @@
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use tidegate_database::{Database, NewAnswer, Remembered};
+use tidegate_database::{ChangeAnswer, Database, NewAnswer, Remembered};
 
 use crate::control::api::{ApiAnswer, ApiCall, ApiError};
 use crate::control::startup::unix_millis;
@@ -85,6 +85,29 @@ impl IdempotencyKey {
                 serde_json::from_str(&answer.body).map(Some).map_err(|_| ApiError::Internal)
             }
         }
+    }
+
+    /// What is remembered of an earlier change of live state with this key: by the database, or else by this node. `None`
+    /// in it: the change was begun, and is not known to have ended.
+    ///
+    /// # Errors
+    /// When the key was used for another request, or the database fails.
+    pub(crate) async fn earlier(&self, call: &ApiCall) -> Result<Option<Option<Value>>, ApiError> {
+        let known = match call.control().database() {
+            Some(database) => self.remembered(database, call).await?,
+            None => match call.control().live().answers().find(&self.key_hash, unix_millis(call.now)) {
+                Some(known) if known.request_hash != self.request_hash => return Err(IdempotencyKey::conflict()),
+                known => known.and_then(|known| serde_json::from_str(&known.body).ok()),
+            },
+        };
+        let body = |mut known: Value| Some(known["body"].take()).filter(|body| !body.is_null());
+        Ok(known.map(body))
+    }
+
+    /// What to remember of a change of live state: that it was begun (`None`), or its answer, which must have no secret.
+    pub(crate) fn change_answer(&self, answer: Option<&Value>, ends: bool) -> ChangeAnswer {
+        let body = json!({ "location": null, "body": answer }).to_string();
+        ChangeAnswer { key_hash: self.key_hash, request_hash: self.request_hash, body, ends }
     }
 
     /// The answer to remember. `answer` makes its body of the number of the version. It must have no secret.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use tidegate::Nanos;
 use tidegate_database::{
-    AuditEntry, Database, DatabaseError, LiveChange, LiveChangeOutcome, LiveHead, UnixMillis,
+    AuditEntry, ChangeAnswer, Database, DatabaseError, LiveChange, LiveChangeOutcome, LiveHead, UnixMillis,
 };
 use tidegate_redis::{
     NewLiveEntry, SharedLiveChange, SharedLiveEntry, SharedLiveHead, SharedLiveOutcome, StoreError,
 };
 
-use super::entry::LiveEntry;
+use super::entry::{LiveEntry, LiveKind};
 use crate::bounds::{LIVE_ENTRIES_MAX, LIVE_SHARED_MAX};
 use crate::node::Node;
 use crate::node::store::SharedRedisStore;
@@ -93,16 +93,19 @@ impl<'n> LiveCarrier<'n> {
         Ok(Some(LiveNewsPage { head, news, is_last }))
     }
 
-    /// Makes a change, all of it or nothing; in memory there is nothing to do.
+    /// Makes a change, all of it or nothing; in memory there is nothing to do. Only a database has an audit, and remembers
+    /// answers.
     pub(super) async fn change(
         &self,
         remove: &[String],
         add: &[LiveEntry],
-        audit: Vec<AuditEntry>,
+        (audit, answer): (Vec<AuditEntry>, Option<ChangeAnswer>),
         now: UnixMillis,
     ) -> Result<LiveChangeOutcome, CarrierError> {
         match self {
             LiveCarrier::Memory => Ok(LiveChangeOutcome::Changed(0)),
+            // It has no audit.
+            LiveCarrier::Redis(_) if remove.is_empty() && add.is_empty() => Ok(LiveChangeOutcome::Changed(0)),
             LiveCarrier::Database(database) => {
                 let change = LiveChange {
                     remove: remove.to_vec(),
@@ -110,6 +113,8 @@ impl<'n> LiveCarrier<'n> {
                     most: LIVE_ENTRIES_MAX as u64,
                     now,
                     audit,
+                    answer,
+                    brief_kind: LiveKind::Keys.as_str(),
                 };
                 Ok(database.change_live(change).await?)
             }
@@ -126,6 +131,7 @@ impl<'n> LiveCarrier<'n> {
                     remove: remove.to_vec(),
                     add: add.iter().map(entry).collect(),
                     most: LIVE_SHARED_MAX,
+                    is_brief: remove.is_empty() && add.iter().all(|entry| entry.kind == LiveKind::Keys),
                 };
                 Ok(match shared.store.change_live(&change).await? {
                     SharedLiveOutcome::Changed(sequence) => LiveChangeOutcome::Changed(sequence),

@@ -4,16 +4,18 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::Value;
-use tidegate_database::{AuditEntry, LiveChangeOutcome};
+use tidegate_database::{AuditEntry, ChangeAnswer, LiveChangeOutcome};
 use tidegate_document::{DocumentNode, parse};
+use tidegate_redis::WakeTopic;
 
 use super::carrier::{CarrierError, LiveCarrier};
 use super::entry::{LiveBody, LiveEntry};
-use super::following::catch_up;
+use super::following::apply;
 use crate::bounds::LIVE_ENTRIES_MAX;
 use crate::control::api::{ApiCall, ApiError};
 use crate::control::masked_policy::masked_document;
 use crate::control::startup::unix_millis;
+use crate::control::waking;
 use crate::observe::{AuditEvent, EventName};
 
 /// Entries to remove and to add, and what is told of it.
@@ -26,6 +28,10 @@ pub(crate) struct LiveDeed {
     /// What kind of entry, or what was done.
     pub(crate) kind: &'static str,
     pub(crate) reason: Option<String>,
+    /// More about it for the audit, as an object without secrets.
+    pub(crate) more: Value,
+    /// What to remember, if the request has an idempotency key.
+    pub(crate) answer: Option<ChangeAnswer>,
 }
 
 /// A name for a new entry: 72 random bits, so that none is given twice.
@@ -46,34 +52,31 @@ impl LiveDeed {
     /// When there are too many entries, when an entry to remove is not there any more, and when the carrier does not
     /// answer: then it may have been done or not.
     pub(crate) async fn run(self, call: &ApiCall) -> Result<(), ApiError> {
-        let (board, now) = (call.control().live(), unix_millis(call.now));
-        let full = || {
-            ApiError::Conflict(format!(
-                "there are {LIVE_ENTRIES_MAX} live entries of this kind: remove some, or give them an end with `until`"
-            ))
-        };
-        if self.add.iter().any(|entry| board.count(entry.kind, now) >= LIVE_ENTRIES_MAX) {
-            return Err(full());
-        }
-        let carrier = LiveCarrier::of(&call.node);
-        let audit = vec![self.audit_entry(call)];
-        match carrier.change(&self.remove, &self.add, audit, now).await? {
-            LiveChangeOutcome::Changed(_) => {}
-            LiveChangeOutcome::Full => return Err(full()),
-            LiveChangeOutcome::Unknown => {
-                let name = self.remove.first().cloned().unwrap_or_default();
-                return Err(ApiError::NotFound { what: "live entry", name });
-            }
-        }
-        if matches!(carrier, LiveCarrier::Memory) {
-            board.change(&self.remove, &self.add);
-        }
+        self.record(call).await?;
         self.tell(call);
-        catch_up(&call.node).await?;
+        // What is written is done. It needs no answer of the carrier to be in force here.
+        apply(&call.node, &self.remove, &self.add).await;
         Ok(())
     }
 
-    fn audit_entry(&self, call: &ApiCall) -> AuditEntry {
+    /// Writes it down, with the audit, in one transaction.
+    ///
+    /// # Errors
+    /// As for [`LiveDeed::run`].
+    pub(super) async fn record(&self, call: &ApiCall) -> Result<(), ApiError> {
+        let about = (vec![self.audit_entry(call, self.kind)], self.answer.clone());
+        write(call, &self.remove, &self.add, about).await
+    }
+
+    /// Writes to the audit that it was recorded, and then not known to be done.
+    pub(super) async fn record_failure(&self, call: &ApiCall, kind: &'static str) {
+        let about = (vec![self.audit_entry(call, kind)], None);
+        if let Err(error) = write(call, &[], &[], about).await {
+            tracing::error!(%error, kind, "the audit does not say that this failed");
+        }
+    }
+
+    fn audit_entry(&self, call: &ApiCall, kind: &str) -> AuditEntry {
         let (time, who) = (unix_millis(call.now), shown_who(&self.who));
         let mut entry = AuditEntry {
             time,
@@ -84,7 +87,7 @@ impl LiveDeed {
             count: 1,
             first: time,
             last: time,
-            kind: Some(self.kind.to_owned()),
+            kind: Some(kind.to_owned()),
             reason: self.reason.clone(),
             ..AuditEntry::default()
         };
@@ -95,11 +98,16 @@ impl LiveDeed {
             // So that whoever is restricted to the tenant finds it.
             call.principal().tenant.as_deref().map(str::to_owned)
         });
-        entry.personal.detail = who.map(|who| format!("{{\"who\":{}}}", who.to_json()));
+        let mut detail = self.more.as_object().cloned().unwrap_or_default();
+        if let Some(who) = who.and_then(|who| serde_json::from_str(&who.to_json()).ok()) {
+            detail.insert("who".to_owned(), who);
+        }
+        entry.personal.detail = (!detail.is_empty()).then(|| Value::Object(detail).to_string());
         entry
     }
 
-    fn tell(&self, call: &ApiCall) {
+    /// Tells of it in the events.
+    pub(super) fn tell(&self, call: &ApiCall) {
         // Each node tells when its kill switch changes; the database has who did it.
         if self.event == EventName::KillSwitchChanged && call.control().database().is_some() {
             return;
@@ -118,16 +126,49 @@ impl LiveDeed {
     }
 }
 
-impl super::LiveBoard {
-    /// Changes the entries of a node that has no carrier.
-    fn change(&self, remove: &[String], add: &[LiveEntry]) {
-        let mut known = self.known();
-        known.compiled = None;
-        for id in remove {
-            known.entries.remove(id);
-        }
-        known.entries.extend(add.iter().map(|entry| (entry.id.clone(), entry.clone())));
+/// Writes a change to the carrier, and wakes the other nodes.
+pub(super) async fn write(
+    call: &ApiCall,
+    remove: &[String],
+    add: &[LiveEntry],
+    (audit, answer): (Vec<AuditEntry>, Option<ChangeAnswer>),
+) -> Result<(), ApiError> {
+    let (board, now) = (call.control().live(), unix_millis(call.now));
+    let full = || {
+        ApiError::Conflict(format!(
+            "there are {LIVE_ENTRIES_MAX} live entries of this kind: remove some, or give them an end with `until`"
+        ))
+    };
+    let key_used = || {
+        ApiError::Conflict(
+            "a request with this Idempotency-Key is under way, or was answered meanwhile: repeat it"
+                .to_owned(),
+        )
+    };
+    if add.iter().any(|entry| board.count(entry.kind, now) >= LIVE_ENTRIES_MAX) {
+        return Err(full());
     }
+    let here = answer.clone().filter(|_| call.control().database().is_none());
+    if here.clone().is_some_and(|answer| !board.answers().keep(answer, now)) {
+        return Err(key_used());
+    }
+    let changed = LiveCarrier::of(&call.node).change(remove, add, (audit, answer), now).await;
+    if let (Some(answer), false) = (&here, matches!(changed, Ok(LiveChangeOutcome::Changed(_)))) {
+        board.answers().forget(&answer.key_hash);
+    }
+    match changed? {
+        LiveChangeOutcome::Changed(_) => {}
+        LiveChangeOutcome::Full => return Err(full()),
+        LiveChangeOutcome::KeyUsed => return Err(key_used()),
+        LiveChangeOutcome::Unknown => {
+            let name = remove.first().cloned().unwrap_or_default();
+            return Err(ApiError::NotFound { what: "live entry", name });
+        }
+    }
+    if !(remove.is_empty() && add.is_empty()) {
+        waking::wake(&call.node, WakeTopic::Live);
+    }
+    Ok(())
 }
 
 /// Whom an entry is about, without secrets; `None` if it does not say.

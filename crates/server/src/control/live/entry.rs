@@ -14,10 +14,12 @@ pub(crate) enum LiveKind {
     Allow,
     /// Switches all limits off.
     KillSwitch,
+    /// Acts on the keys of a request, once on every node.
+    Keys,
 }
 
 impl LiveKind {
-    const ALL: [LiveKind; 3] = [LiveKind::Block, LiveKind::Allow, LiveKind::KillSwitch];
+    const ALL: [LiveKind; 4] = [LiveKind::Block, LiveKind::Allow, LiveKind::KillSwitch, LiveKind::Keys];
 
     /// Its name.
     pub(crate) const fn as_str(self) -> &'static str {
@@ -25,6 +27,7 @@ impl LiveKind {
             LiveKind::Block => "block",
             LiveKind::Allow => "allow",
             LiveKind::KillSwitch => "kill_switch",
+            LiveKind::Keys => "keys",
         }
     }
 
@@ -59,6 +62,19 @@ pub(crate) struct LiveBody {
     /// The tenant to which its author was restricted. Only tokens that see this tenant may remove it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scope: Option<String>,
+    /// For [`LiveKind::Keys`]: what to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) action: Option<KeyAction>,
+}
+
+/// What to do with the keys of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct KeyAction {
+    pub(crate) request: Value,
+    /// The limits whose keys are meant.
+    pub(crate) limits: Vec<String>,
+    /// The tokens to grant; `None` to make the keys unused.
+    pub(crate) tokens: Option<u32>,
 }
 
 /// An entry on Redis.
@@ -73,6 +89,11 @@ struct LiveText {
 }
 
 impl LiveEntry {
+    /// Does it block or exempt clients?
+    pub(crate) fn is_gate(&self) -> bool {
+        matches!(self.kind, LiveKind::Block | LiveKind::Allow)
+    }
+
     /// Does it still hold?
     pub(crate) fn holds(&self, now: UnixMillis) -> bool {
         self.until.is_none_or(|until| now < until)
@@ -144,7 +165,7 @@ mod tests {
         let entry = LiveEntry {
             id: "a".into(),
             kind: LiveKind::Allow,
-            body: LiveBody { who: json!({ "user": ["42", "43"] }), scope: Some("acme".into()) },
+            body: LiveBody { who: json!({ "user": ["42", "43"] }), scope: Some("acme".into()), action: None },
             until: Some(UnixMillis::new(5)),
             created_at: UnixMillis::new(1),
             author: "token:x".into(),

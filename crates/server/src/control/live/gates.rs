@@ -2,11 +2,15 @@
 
 use serde_json::{Map, Value, json};
 use tidegate::Nanos;
-use tidegate::engine::RuleSet;
-use tidegate_policy::{Descriptor, PathSpelling, Policy};
+use tidegate::engine::{Limiter, RuleSet};
+use tidegate_policy::{Descriptor, Gate, GateStage, PathSpelling, Policy};
 
+use super::LiveBoard;
 use super::entry::{LiveEntry, LiveKind};
 use crate::control::api::rfc3339;
+use crate::control::startup::unix_millis;
+use crate::node::store::NodeStore;
+use crate::wire;
 
 /// The largest `who`, as JSON, in bytes.
 const WHO_BYTES_MAX: usize = 4_096;
@@ -55,6 +59,32 @@ pub(crate) fn check_who(entry: &LiveEntry, spelling: PathSpelling, now: Nanos) -
         ));
     }
     parse(std::slice::from_ref(entry), spelling, now).map(|_| ())
+}
+
+/// The entries that hold for a request. Where no gate finds any, which costs little, there are none.
+pub(crate) fn applies(
+    board: &LiveBoard,
+    limiter: &Limiter<NodeStore>,
+    rules: &RuleSet,
+    request: &str,
+    now: Nanos,
+) -> Vec<LiveEntry> {
+    let Ok(request) = wire::request(request) else { return Vec::new() };
+    let facts = rules.facts(&request);
+    let holds = |live: &RuleSet| {
+        let stages = [GateStage::Unidentified, GateStage::Identified];
+        let found = |gate: &Gate| stages.iter().any(|stage| gate.find(*stage, &facts, now).is_some());
+        found(live.block()) || found(live.allow())
+    };
+    if !limiter.live_gates().is_some_and(|live| holds(&live)) {
+        return Vec::new();
+    }
+    let mut entries = board.entries(unix_millis(now));
+    entries.retain(|entry| {
+        entry.is_gate()
+            && parse(std::slice::from_ref(entry), rules.spelling(), now).is_ok_and(|own| holds(&own))
+    });
+    entries
 }
 
 fn parse(entries: &[LiveEntry], spelling: PathSpelling, now: Nanos) -> Result<RuleSet, String> {

@@ -3,26 +3,31 @@
 //!
 //! [`carrier`] keeps them and carries them from node to node; every node follows it ([`following`]) and has a copy of all
 //! entries here. [`gates`] compiles blocks and exemptions for the engine, which decides by them; [`changing`] is how the
-//! admin API adds and removes entries.
+//! admin API adds and removes entries. [`acting`] resets keys and grants tokens, and [`reduced`] keeps of a request what the
+//! other nodes need for that.
 
+pub(crate) mod acting;
+mod answers;
 mod carrier;
 pub(crate) mod changing;
 pub(crate) mod entry;
 mod following;
 pub(crate) mod gates;
 mod kill_switch;
+mod reduced;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate::Nanos;
 use tidegate_database::{LiveHead, UnixMillis};
 use tidegate_policy::PathSpelling;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 pub(super) use following::follow;
 
+use answers::AnswerBook;
 use entry::{LiveEntry, LiveKind};
 
 /// The live entries that this node knows.
@@ -33,6 +38,12 @@ pub(crate) struct LiveBoard {
     catching_up: tokio::sync::Mutex<()>,
     /// Do the settings switch all limits off? Then no entry switches them on.
     forced_kill_switch: AtomicBool,
+    /// The ids of actions that this node has done already, because it was asked for them; the last at the end.
+    done: Mutex<VecDeque<String>>,
+    /// The answers to changes with an idempotency key, if there is no database.
+    answers: Mutex<AnswerBook>,
+    /// There may be news.
+    woken: Notify,
     /// Have the entries been read once?
     loaded: watch::Sender<bool>,
 }
@@ -53,6 +64,9 @@ impl Default for LiveBoard {
             known: Mutex::default(),
             catching_up: tokio::sync::Mutex::default(),
             forced_kill_switch: AtomicBool::new(false),
+            done: Mutex::default(),
+            answers: Mutex::default(),
+            woken: Notify::new(),
             loaded: watch::Sender::new(false),
         }
     }
@@ -61,6 +75,16 @@ impl Default for LiveBoard {
 impl LiveBoard {
     fn known(&self) -> MutexGuard<'_, KnownLive> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The answers to changes with an idempotency key, if there is no database.
+    pub(crate) fn answers(&self) -> MutexGuard<'_, AnswerBook> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// There may be news: look at once.
+    pub(crate) fn wake(&self) {
+        self.woken.notify_one();
     }
 
     /// The entries that hold, newest first.

@@ -138,8 +138,12 @@ impl RecordSink {
                 | EventName::KeyAllowed
                 | EventName::LiveEntryRemoved
                 | EventName::TrustChanged
+                | EventName::KeyReset
+                | EventName::KeyGranted
         );
-        !(self.policy_is_in_database && is_of_policy || is_of_live)
+        // The same for the kill switch, which every node follows, unless the settings of this node switch it.
+        let is_followed = event.name == EventName::KillSwitchChanged && event.reason.is_none();
+        !(self.policy_is_in_database && is_of_policy || is_of_live || is_followed)
     }
 }
 

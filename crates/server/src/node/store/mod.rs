@@ -112,6 +112,13 @@ impl Store for NodeStore {
         }
     }
 
+    fn forget_keys(&self, after: Intent, charges: &[Charge<'_>]) {
+        match self {
+            NodeStore::Local(memory) => memory.forget_keys(after, charges),
+            NodeStore::Shared(shared) => shared.store.forget_keys(after, charges),
+        }
+    }
+
     fn pace(&self, charge: &Charge<'_>, delayed: u64, now: Nanos) -> Option<Nanos> {
         match self {
             NodeStore::Local(memory) => memory.pace(charge, delayed, now),

@@ -50,11 +50,15 @@ pub enum EventName {
     LiveEntryRemoved,
     /// Somebody told facts about a user, or outcomes of users' requests.
     TrustChanged,
+    /// Somebody made buckets of a client unused.
+    KeyReset,
+    /// Somebody gave tokens to a bucket of a client.
+    KeyGranted,
 }
 
 impl EventName {
     /// All of them; the index of a name is its discriminant.
-    pub const ALL: [EventName; 19] = [
+    pub const ALL: [EventName; 21] = [
         EventName::RateLimitExceeded,
         EventName::SlidingWindowLimitExceeded,
         EventName::BurstDetectedWarning,
@@ -74,6 +78,8 @@ impl EventName {
         EventName::KeyAllowed,
         EventName::LiveEntryRemoved,
         EventName::TrustChanged,
+        EventName::KeyReset,
+        EventName::KeyGranted,
     ];
 
     /// Its name in events.
@@ -98,6 +104,8 @@ impl EventName {
             EventName::KeyAllowed => "key_allowed",
             EventName::LiveEntryRemoved => "live_entry_removed",
             EventName::TrustChanged => "trust_changed",
+            EventName::KeyReset => "key_reset",
+            EventName::KeyGranted => "key_granted",
         }
     }
 
@@ -121,7 +129,9 @@ impl EventName {
             | EventName::KeyBlocked
             | EventName::KeyAllowed
             | EventName::LiveEntryRemoved
-            | EventName::TrustChanged => EventSeverity::Info,
+            | EventName::TrustChanged
+            | EventName::KeyReset
+            | EventName::KeyGranted => EventSeverity::Info,
         }
     }
 }

@@ -121,10 +121,11 @@ impl Events {
         }
     }
 
-    /// The kill switch was switched on or off.
-    pub fn kill_switch_changed(&self, is_on: bool, wall: Nanos) {
+    /// The kill switch of this node was switched on or off; `why` is `None` where another record says it.
+    pub fn kill_switch_changed(&self, is_on: bool, why: Option<&str>, wall: Nanos) {
         let kind = Some(if is_on { "on" } else { "off" });
-        self.push(AuditEvent { kind, ..AuditEvent::new(EventName::KillSwitchChanged, wall) });
+        let reason = why.map(Box::from);
+        self.push(AuditEvent { kind, reason, ..AuditEvent::new(EventName::KillSwitchChanged, wall) });
     }
 
     /// The shared store has stopped answering, or answers again.

@@ -110,7 +110,7 @@ fn a_disk_that_is_full_loses_events_and_says_how_many() {
     kept.lock().1 = false;
     events.store_fallback(false, Nanos::SECOND);
     events.penalty_lifted("burst", "42, /login", None, Nanos::SECOND);
-    events.kill_switch_changed(true, Nanos::SECOND);
+    events.kill_switch_changed(true, None, Nanos::SECOND);
     events.flush();
     let told = [("kill_switch_changed", 1), ("penalty_lifted", 1), ("store_fallback_ended", 1)];
     assert_eq!((kept.sums(), events.written()[0].count), (told.into(), 3));
@@ -132,7 +132,7 @@ fn decisions_do_not_wait_for_a_disk_that_does_not_answer_and_no_count_is_lost() 
         assert!(!limiter.check(&request).is_allowed());
     }
     for _ in 0..crate::bounds::EVENTS_QUEUED_MAX + 5 {
-        events.kill_switch_changed(true, Nanos::SECOND);
+        events.kill_switch_changed(true, None, Nanos::SECOND);
     }
     assert!(events.merged() > 0, "details are lost");
     assert_eq!(events.dropped().last(), Some(&EventFate { place: "queue", count: 5 }));

@@ -149,6 +149,16 @@ fn filled_place(kind: DatabaseKind) -> (Place, String) {
     let json = watched.get(&watched.admin, "/policy", "application/json").body;
     watched.send("PUT", "/policy", "application/json", &json);
     watched.token("viewer", Some("zqother"));
+    for who in [
+        json!({ "tenant": "shop", "header:x-api-key": "zqsecret-live" }),
+        json!({ "tenant": "zqother", "user": "zqother-live", "jwt:sub": "zqsecret-sub-live" }),
+    ] {
+        let body = json!({ "who": who, "until": "2100-01-01T00:00:00Z" }).to_string();
+        watched.send("POST", "/keys/block", "application/json", &body);
+    }
+    let headers = json!({ "x-api-key": "zqsecret-of-zqother", "x-plan": "zqsecret-plan-1" });
+    let reset = json!({ "request": { "tenant": "zqother", "user": "zqother-someone", "headers": headers } });
+    watched.send("POST", "/keys/reset", "application/json", &reset.to_string());
     let mut client = Client::connect(watched.server.socket("http"));
     for tenant in ["shop", "zqother"] {
         let theirs = tenant == "zqother";
@@ -186,7 +196,9 @@ fn questions() -> Vec<(&'static str, Value)> {
     let of_version = |request: &Value| ("/explain", json!({ "request": request, "version": 2 }));
     let trace = "{\"at_ms\":0,\"user\":\"vip\",\"tenant\":\"shop\"}\n";
     let simulate = [json!({ "trace": trace }), json!({ "trace": trace, "version": 2 })];
+    let look_up = |request: &Value| ("/keys/lookup", json!({ "request": request }));
     let asked = requests.iter().map(explain).chain(requests.iter().map(of_version));
+    let asked = asked.chain(requests.iter().map(look_up));
     asked.chain(simulate.into_iter().map(|body| ("/simulate", body))).collect()
 }
 

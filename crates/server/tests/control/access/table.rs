@@ -65,6 +65,8 @@ const SAME: Sent = Patch("{}");
 const TRIAL: Sent = Json("{\"policy\":\"version: 1\\nlimits: []\\n\",\"trace\":\"\"}");
 const ASKED: Sent = Json("{\"request\":{\"tenant\":\"{tenant}\"}}");
 const WHO: Sent = Json("{\"who\":{\"tenant\":\"{tenant}\",\"user\":\"nobody\"}}");
+const GRANT: Sent =
+    Json("{\"request\":{\"tenant\":\"{tenant}\"},\"limit\":\"tenant:{tenant}\",\"tokens\":1}");
 const OFF: Sent = Json("{\"state\":\"off\"}");
 const OUTCOMES: Sent = Json("{\"outcomes\":[{\"user\":\"42\",\"successes\":1}]}");
 const RULES: Sent = Yaml("rules: []\n");
@@ -182,6 +184,9 @@ fn of_live_state() -> Vec<Row> {
     vec![
         row("POST /keys/block", "/keys/block", WHO, 401, operator(201), operator(201), operator(404)),
         row("POST /keys/allow", "/keys/allow", WHO, 401, operator(201), operator(403), operator(403)),
+        row("POST /keys/lookup", "/keys/lookup", ASKED, 401, all(200), all(200), all(404)),
+        row("POST /keys/reset", "/keys/reset", ASKED, 401, operator(200), operator(200), operator(404)),
+        row("POST /keys/grant", "/keys/grant", GRANT, 401, operator(200), all(403), operator(404)),
         row("GET /keys/live", "/keys/live", Nothing, 401, all(200), all(200), all(200)),
         row("DELETE /keys/live/{id}", "/keys/live/nope", Nothing, 401, operator(404), operator(404), operator(404)),
         row("GET /penalties", "/penalties", Nothing, 401, all(200), all(200), all(200)),

@@ -34,12 +34,15 @@ pub(super) enum Shared {
     Hybrid,
     /// Live entries in a database; each node counts for itself.
     Database,
+    /// Live entries in a database, and limits on Redis.
+    Both,
     /// One node alone.
     Nothing,
 }
 
 impl Shared {
-    pub(super) const ALL: [Shared; 4] = [Shared::Strict, Shared::Hybrid, Shared::Database, Shared::Nothing];
+    pub(super) const ALL: [Shared; 5] =
+        [Shared::Strict, Shared::Hybrid, Shared::Database, Shared::Both, Shared::Nothing];
 }
 
 /// Nodes with a policy from a file.
@@ -56,13 +59,15 @@ impl LiveFleet {
         let home = Home::new();
         home.write("policy.yaml", POLICY);
         let redis = match shared {
-            Shared::Strict | Shared::Hybrid => Some(Redis::start()),
+            Shared::Strict | Shared::Hybrid | Shared::Both => Some(Redis::start()),
             Shared::Database | Shared::Nothing => None,
         };
+        let database = format!("database: {{ url: \"sqlite:{}\" }}\n", home.arg("live.db"));
         let carried = match (shared, &redis) {
             (Shared::Strict, Some(redis)) => redis.settings("strict"),
             (Shared::Hybrid, Some(redis)) => redis.settings("hybrid"),
-            (Shared::Database, _) => format!("database: {{ url: \"sqlite:{}\" }}\n", home.arg("live.db")),
+            (Shared::Both, Some(redis)) => redis.settings("strict") + &database,
+            (Shared::Database, _) => database,
             _ => String::new(),
         };
         let settings = carried + "trust: {}\n";
@@ -72,7 +77,7 @@ impl LiveFleet {
         fleet
     }
 
-    fn node(&self, index: usize) -> Server {
+    pub(super) fn node(&self, index: usize) -> Server {
         let events = format!("events: {{ file: events-{index}.jsonl }}\n");
         let config = self.home.write(&format!("settings-{index}.yaml"), &(self.settings.clone() + &events));
         let policy = self.home.arg("policy.yaml");
@@ -88,8 +93,21 @@ impl LiveFleet {
     }
 
     pub(super) fn api(&self, node: usize, method: &str, path: &str, body: &Value) -> ApiReply {
+        self.api_with(node, method, path, &[], body)
+    }
+
+    /// The same with more headers.
+    pub(super) fn api_with(
+        &self,
+        node: usize,
+        method: &str,
+        path: &str,
+        more: &[(&str, &str)],
+        body: &Value,
+    ) -> ApiReply {
         let bearer = format!("Bearer {TOKEN}");
-        let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
+        let own = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
+        let headers: Vec<(&str, &str)> = own.into_iter().chain(more.iter().copied()).collect();
         let body = if body.is_null() { String::new() } else { body.to_string() };
         ask(self.servers[node].socket("admin"), method, &format!("/api/v1{path}"), &headers, &body)
     }

@@ -3,6 +3,8 @@
 mod figures;
 mod fleet;
 mod gates;
+mod kept;
+mod keys;
 mod kill_switch;
 mod penalties;
 mod trust;

@@ -52,11 +52,7 @@ impl Model {
 
     /// Decides a line of a trace.
     pub(crate) fn decide(&mut self, line: &Value) -> Value {
-        let mut request = Request::new(line).spelled(Spellings::of(&self.policy));
-        request.default_tenant =
-            self.policy.pointer("/defaults/tenant").map(|id| id.as_str().unwrap().to_owned());
-        request.upstream = upstreams::of_host(&self.policy, request.value("host"));
-        let route_cost = self.take_route(&mut request);
+        let (mut request, route_cost) = self.read(line);
         if let Some(trust) = &mut self.trust {
             trust.step(self.requests, request.at());
         }
@@ -69,6 +65,26 @@ impl Model {
         }
         decision["at_ms"] = line["at_ms"].clone();
         decision
+    }
+
+    /// Makes the buckets of a request unused. Those who wait in queues keep their instants.
+    pub(crate) fn reset(&mut self, line: &Value) {
+        let (request, route_cost) = self.read(line);
+        let (mut applied, _) = limits::applying(&self.policy, route_cost, &request);
+        applied.extend(tenants::applying(&self.policy, route_cost, &request));
+        for limit in &applied {
+            self.usage.remove(&bucket(limit));
+        }
+    }
+
+    /// A request, and the cost of its route if that has one.
+    fn read<'l>(&self, line: &'l Value) -> (Request<'l>, Option<i128>) {
+        let mut request = Request::new(line).spelled(Spellings::of(&self.policy));
+        request.default_tenant =
+            self.policy.pointer("/defaults/tenant").map(|id| id.as_str().unwrap().to_owned());
+        request.upstream = upstreams::of_host(&self.policy, request.value("host"));
+        let route_cost = self.take_route(&mut request);
+        (request, route_cost)
     }
 
     /// A denial by a limit on somebody that does not hold the cost is a violation of the user.

@@ -2,7 +2,7 @@
 
 use http::Method;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::live::{end, reason, unprocessable};
@@ -106,8 +106,10 @@ fn switch(call: ApiCall) -> Answering {
             _ => return Err(unprocessable("/state", "it must be `off` or `allow`")),
         };
         if !(remove.is_empty() && add.is_empty()) {
-            let event = EventName::KillSwitchChanged;
-            LiveDeed { remove, add, event, who: Value::Null, kind, reason }.run(&call).await?;
+            let (event, until) = (EventName::KillSwitchChanged, add.first().and_then(|entry| entry.until));
+            let more = until.map_or(Value::Null, |until| json!({ "until": rfc3339(until) }));
+            let deed = LiveDeed { remove, add, event, who: Value::Null, kind, reason, more, answer: None };
+            deed.run(&call).await?;
         }
         Ok(ApiAnswer::json(&KillSwitchState::of(&call)))
     })

@@ -13,6 +13,7 @@ use crate::control::api::query::{PAGE, REASON};
 use crate::control::api::route::{Answering, ApiRoute, RouteAccess, TenantRule};
 use crate::control::api::shape::{AnswerShape, BodyShape, JsonShape};
 use crate::control::api::{ApiAnswer, ApiCall, ApiError, PREFIX, rfc3339};
+use crate::control::changing::IdempotencyKey;
 use crate::control::collection::Collection;
 use crate::control::entry_edit::not_found;
 use crate::control::live::changing::{LiveDeed, new_live_id, shown_who};
@@ -113,11 +114,21 @@ fn allow(call: ApiCall) -> Answering {
 
 async fn add(call: ApiCall, kind: LiveKind, event: EventName) -> Result<ApiAnswer, ApiError> {
     let wanted: WantedLiveGate = call.json()?;
+    let key = IdempotencyKey::of(&call)?;
+    if let Some(key) = &key
+        && let Some(earlier) = key.earlier(&call).await?
+    {
+        return earlier.map(|answer| added(&answer)).ok_or_else(unfinished);
+    }
     let reason = reason(&call, wanted.reason)?;
     let entry = LiveEntry {
         id: new_live_id()?,
         kind,
-        body: LiveBody { who: wanted.who, scope: call.principal().tenant.as_deref().map(str::to_owned) },
+        body: LiveBody {
+            who: wanted.who,
+            scope: call.principal().tenant.as_deref().map(str::to_owned),
+            action: None,
+        },
         until: wanted.until.as_deref().map(|until| end(&call, until)).transpose()?,
         created_at: unix_millis(call.now),
         author: call.principal().actor.to_string(),
@@ -126,12 +137,29 @@ async fn add(call: ApiCall, kind: LiveKind, event: EventName) -> Result<ApiAnswe
     check_who(&entry, call.node.limiter().rules().spelling(), call.now)
         .map_err(|wrong| unprocessable("/who", &wrong))?;
     check_tenants(&call, &entry).await?;
-    let answer = ApiAnswer::json(&LiveEntryAnswer::of(&entry, &call));
-    let location = format!("{PREFIX}/keys/live/{}", entry.id);
+    let shown = serde_json::json!(LiveEntryAnswer::of(&entry, &call));
     let who = entry.body.who.clone();
-    let deed = LiveDeed { remove: vec![], add: vec![entry], event, who, kind: kind.as_str(), reason };
-    deed.run(&call).await?;
-    Ok(answer.created(&location))
+    // Whoever repeats the request knows the values that are masked there.
+    let remembered = serde_json::json!(LiveEntryAnswer::masked(&entry));
+    let answer = key.map(|key| key.change_answer(Some(&remembered), false));
+    let more = shown.get("until").map_or(Value::Null, |until| serde_json::json!({ "until": until }));
+    let (remove, add, kind) = (vec![], vec![entry], kind.as_str());
+    LiveDeed { remove, add, event, who, kind, reason, more, answer }.run(&call).await?;
+    Ok(added(&shown))
+}
+
+/// The answer for an entry that was added.
+fn added(shown: &Value) -> ApiAnswer {
+    let location = format!("{PREFIX}/keys/live/{}", shown["id"].as_str().unwrap_or_default());
+    ApiAnswer::json(shown).created(&location)
+}
+
+/// The answer to a request that is repeated, and whose first attempt is not known to have ended.
+pub(super) fn unfinished() -> ApiError {
+    ApiError::Conflict(
+        "a request with this Idempotency-Key was begun before, and may have been done or not: look, and use another key"
+            .to_owned(),
+    )
 }
 
 /// `GET /keys/live`
@@ -140,7 +168,7 @@ fn list(call: ApiCall) -> Answering {
         let sight = sight(&call).await?;
         let mut items: Vec<(String, Value)> = Vec::new();
         for entry in call.control().live().entries(unix_millis(call.now)) {
-            if is_gate(&entry) && sees(&sight, &entry) {
+            if entry.is_gate() && sees(&sight, &entry) {
                 let cursor = format!("{}.{}", entry.created_at.get(), entry.id);
                 let shown = serde_json::json!(LiveEntryAnswer::of(&entry, &call));
                 items.push((cursor, shown));
@@ -173,7 +201,7 @@ fn remove(call: ApiCall) -> Answering {
         let (id, sight) = (call.path.get(0).to_owned(), sight(&call).await?);
         let unknown = || ApiError::NotFound { what: "live entry", name: id.chars().take(256).collect() };
         let entry = call.control().live().entry(&id, unix_millis(call.now));
-        let entry = entry.filter(|entry| is_gate(entry) && sees(&sight, entry)).ok_or_else(unknown)?;
+        let entry = entry.filter(|entry| entry.is_gate() && sees(&sight, entry)).ok_or_else(unknown)?;
         let is_own = match (&sight, &entry.body.scope) {
             (Sight::Whole, _) => true,
             (Sight::Subtree { .. }, scope) => scope.as_deref().is_some_and(|scope| sight.has_tenant(scope)),
@@ -191,7 +219,8 @@ fn remove(call: ApiCall) -> Answering {
             ApiAnswer::json(&LiveEntryAnswer::of(&entry, &call)),
         );
         let event = EventName::LiveEntryRemoved;
-        LiveDeed { remove: vec![id.clone()], add: vec![], event, who, kind, reason }.run(&call).await?;
+        let (remove, more) = (vec![id.clone()], Value::Null);
+        LiveDeed { remove, add: vec![], event, who, kind, reason, more, answer: None }.run(&call).await?;
         Ok(answer)
     })
 }
@@ -252,24 +281,27 @@ async fn check_tenants(call: &ApiCall, entry: &LiveEntry) -> Result<(), ApiError
     }
 }
 
-/// Is it about clients?
-fn is_gate(entry: &LiveEntry) -> bool {
-    matches!(entry.kind, LiveKind::Block | LiveKind::Allow)
-}
-
 /// Does the caller see an entry?
-fn sees(sight: &Sight, entry: &LiveEntry) -> bool {
+pub(super) fn sees(sight: &Sight, entry: &LiveEntry) -> bool {
     entry.body.who_node().is_some_and(|who| sight.sees(Collection::Block, &who))
 }
 
 impl LiveEntryAnswer {
     pub(super) fn of(entry: &LiveEntry, call: &ApiCall) -> LiveEntryAnswer {
-        let hides = call.principal().role < AccessRole::Editor;
+        let masked = LiveEntryAnswer::masked(entry);
+        match call.principal().role < AccessRole::Editor {
+            true => masked,
+            false => LiveEntryAnswer { who: entry.body.who.clone(), ..masked },
+        }
+    }
+
+    /// Without values that may be secrets.
+    fn masked(entry: &LiveEntry) -> LiveEntryAnswer {
         let masked = || serde_json::from_str(&shown_who(&entry.body.who)?.to_json()).ok();
         LiveEntryAnswer {
             id: entry.id.clone(),
             kind: entry.kind.as_str(),
-            who: if hides { masked().unwrap_or_default() } else { entry.body.who.clone() },
+            who: masked().unwrap_or_default(),
             until: entry.until.map(rfc3339),
             reason: entry.reason.clone(),
             created: rfc3339(entry.created_at),

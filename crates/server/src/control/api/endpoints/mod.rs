@@ -2,6 +2,7 @@
 
 pub(super) mod collections;
 pub(super) mod glance;
+pub(super) mod keys;
 pub(super) mod kill_switch;
 pub(super) mod live;
 pub(super) mod nodes;

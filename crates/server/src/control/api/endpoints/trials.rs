@@ -159,8 +159,21 @@ pub(in crate::control::api) fn explain(call: ApiCall) -> Answering {
     })
 }
 
+/// The explanation of a request by the live state, as the caller may see it.
+pub(super) async fn explained_live(call: &ApiCall, request: &str) -> Result<Value, ApiError> {
+    let (explanation, hidden) = explain_live(call, request).await?;
+    let mut json: Value = serde_json::from_str(&explanation).map_err(|_| ApiError::Internal)?;
+    if call.principal().role < AccessRole::Editor {
+        hide(&mut json, &hidden);
+    }
+    Ok(json)
+}
+
 /// What a restricted caller sees of the policy in force, if it asks about a tenant that it sees.
-async fn seen_policy(call: &ApiCall, tenant: Option<&str>) -> Result<(Sight, Arc<DocumentNode>), ApiError> {
+pub(super) async fn seen_policy(
+    call: &ApiCall,
+    tenant: Option<&str>,
+) -> Result<(Sight, Arc<DocumentNode>), ApiError> {
     let (_, root) = call.control().document().await.ok_or(ApiError::Internal)?;
     let sight = Sight::of(call.principal(), &root);
     match tenant {

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use http::Method;
 
 use super::ApiCall;
-use super::endpoints::{glance, kill_switch, live, nodes, penalties, records, system, tokens, trust};
+use super::endpoints::{glance, keys, kill_switch, live, nodes, penalties, records, system, tokens, trust};
 use super::query::{PAGE, QueryField};
 use super::route::{Answering, ApiRoute, RouteAccess, TenantRule};
 use super::shape::{AnswerShape, BodyShape, JsonShape};
@@ -24,6 +24,7 @@ pub(crate) fn routes() -> &'static [ApiRoute] {
         routes.extend(policy::collections());
         routes.extend(policy::versions());
         routes.extend(tools::trying_out());
+        routes.extend(keys::routes());
         routes.extend(live::routes());
         routes.extend(penalties::routes());
         routes.extend(kill_switch::routes());

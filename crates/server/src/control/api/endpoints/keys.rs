@@ -1,0 +1,305 @@
+//! Routes about the keys of a request: looking them up, resetting them, granting tokens.
+
+use std::sync::Arc;
+
+use http::Method;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tidegate_document::DocumentNode;
+use tidegate_policy::{Descriptor, Rule, TENANT_PREFIX};
+use utoipa::ToSchema;
+
+use super::live::{LiveEntryAnswer, reason, sees, sight, unfinished, unprocessable};
+use super::penalties::PenaltyEntry;
+use super::trials::{explained_live, seen_policy};
+use crate::admin::penalties::shown;
+use crate::bounds::BODY_BYTES_MAX;
+use crate::control::access::AccessRole;
+use crate::control::api::query::REASON;
+use crate::control::api::route::{Answering, ApiRoute, RouteAccess, TenantRule};
+use crate::control::api::shape::{AnswerShape, BodyShape, JsonShape};
+use crate::control::api::{ApiAnswer, ApiCall, ApiError};
+use crate::control::changing::IdempotencyKey;
+use crate::control::live::acting::KeyDeed;
+use crate::control::live::entry::KeyAction;
+use crate::control::live::gates::applies;
+use crate::control::shown_explanation::hide_unseen;
+use crate::control::subtree::Sight;
+use crate::wire;
+
+/// A request whose keys are looked up.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KeyLookup {
+    /// A request, as in `/v1/check`.
+    #[schema(value_type = Object)]
+    request: Value,
+}
+
+/// A request whose keys are made unused.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KeyReset {
+    /// A request, as in `/v1/check`.
+    #[schema(value_type = Object)]
+    request: Value,
+    /// The limit; without it, every limit that applies.
+    limit: Option<String>,
+    /// Why.
+    #[schema(max_length = 1024)]
+    reason: Option<String>,
+}
+
+/// A request one of whose keys gets tokens.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KeyGrant {
+    /// A request, as in `/v1/check`.
+    #[schema(value_type = Object)]
+    request: Value,
+    /// The limit.
+    limit: String,
+    /// How many; what is above the capacity is lost.
+    #[schema(minimum = 1)]
+    tokens: u32,
+    /// Why.
+    #[schema(max_length = 1024)]
+    reason: Option<String>,
+}
+
+/// What is known about the keys of a request.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct LookedUpKeys {
+    /// The buckets that the request touches, as in a decision.
+    #[schema(value_type = Vec<Object>)]
+    limits: Value,
+    /// The next decision.
+    #[schema(value_type = Object)]
+    decision: Value,
+    /// Why it would be so.
+    #[schema(value_type = Object)]
+    explanation: Value,
+    /// The live blocks and exemptions upon the request.
+    live: Vec<LiveEntryAnswer>,
+    /// The penalties of burst detectors upon it.
+    #[schema(value_type = Vec<PenaltyEntry>)]
+    penalties: Vec<Value>,
+}
+
+/// The buckets after a reset or a grant.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ChangedKeys {
+    /// The names of the limits that were changed.
+    changed: Vec<String>,
+    /// The buckets that the request touches, as in a decision.
+    #[schema(value_type = Vec<Object>)]
+    limits: Value,
+    /// What could not be done beside it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+}
+
+/// The routes.
+pub(in crate::control::api) fn routes() -> Vec<ApiRoute> {
+    let route = |path, role, about, query, body, answer, handler| ApiRoute {
+        query,
+        body: BodyShape::Json(body),
+        ..ApiRoute::new(
+            Method::POST,
+            path,
+            RouteAccess::Role(role, TenantRule::Subtree),
+            about,
+            AnswerShape::Json(answer),
+            handler,
+        )
+    };
+    let changed = JsonShape::of::<ChangedKeys>();
+    vec![
+        route(
+            "/keys/lookup",
+            AccessRole::Viewer,
+            "The buckets of a request with numbers from the store, what is upon it, and the next decision.",
+            &[],
+            JsonShape::of::<KeyLookup>(),
+            JsonShape::of::<LookedUpKeys>(),
+            lookup as fn(ApiCall) -> Answering,
+        ),
+        route(
+            "/keys/reset",
+            AccessRole::Operator,
+            "Makes the buckets of a request unused.",
+            &[REASON],
+            JsonShape::of::<KeyReset>(),
+            changed,
+            reset,
+        ),
+        route(
+            "/keys/grant",
+            AccessRole::Operator,
+            "Gives tokens to a bucket of a request, at most up to its capacity.",
+            &[REASON],
+            JsonShape::of::<KeyGrant>(),
+            changed,
+            grant,
+        ),
+    ]
+}
+
+/// `POST /keys/lookup`
+fn lookup(call: ApiCall) -> Answering {
+    Box::pin(async move {
+        let body: KeyLookup = call.json()?;
+        let (text, seen) = checked(&call, &body.request).await?;
+        let mut explanation = explained_live(&call, &text).await?;
+        if let Some((sight, root)) = &seen {
+            hide_unseen(&mut explanation, sight, root);
+        }
+        let decision = explanation["decision"].take();
+        if let Some(members) = explanation.as_object_mut() {
+            members.remove("decision");
+        }
+        let (limits, sight) = (decision["limits"].clone(), sight(&call).await?);
+        let rules = call.node.limiter().rules();
+        let upon = applies(call.control().live(), call.node.limiter(), &rules, &text, call.now);
+        let seen_upon = upon.iter().filter(|entry| sees(&sight, entry));
+        let live = seen_upon.map(|entry| LiveEntryAnswer::of(entry, &call)).collect();
+        let penalties = penalties(&call, &text).await?;
+        Ok(ApiAnswer::json(&LookedUpKeys { limits, decision, explanation, live, penalties }))
+    })
+}
+
+/// The penalties upon a request. They do not say of which tenant they are, so a restricted caller sees none.
+async fn penalties(call: &ApiCall, request: &str) -> Result<Vec<Value>, ApiError> {
+    if call.principal().tenant.is_some() {
+        return Ok(Vec::new());
+    }
+    let asked = wire::request(request).map_err(|error| ApiError::body("/request", &error))?;
+    let found = call.node.limiter().burst_penalties_upon(&asked).await;
+    Ok(found.iter().map(shown).collect())
+}
+
+/// `POST /keys/reset`
+fn reset(call: ApiCall) -> Answering {
+    Box::pin(async move {
+        let KeyReset { request, limit, reason } = call.json()?;
+        change(call, request, limit, None, reason).await
+    })
+}
+
+/// `POST /keys/grant`
+fn grant(call: ApiCall) -> Answering {
+    Box::pin(async move {
+        let KeyGrant { request, limit, tokens, reason } = call.json()?;
+        if tokens == 0 {
+            return Err(unprocessable("/tokens", "it must be at least 1"));
+        }
+        change(call, request, Some(limit), Some(tokens), reason).await
+    })
+}
+
+async fn change(
+    call: ApiCall,
+    request: Value,
+    limit: Option<String>,
+    tokens: Option<u32>,
+    why: Option<String>,
+) -> Result<ApiAnswer, ApiError> {
+    let (text, _) = checked(&call, &request).await?;
+    let (sight, reason, key) = (sight(&call).await?, reason(&call, why)?, IdempotencyKey::of(&call)?);
+    if let Some(key) = &key
+        && let Some(earlier) = key.earlier(&call).await?
+    {
+        let earlier = earlier.ok_or_else(unfinished)?;
+        let changed = serde_json::from_value(earlier["changed"].clone()).map_err(|_| ApiError::Internal)?;
+        return answer(&call, &text, changed, Vec::new()).await;
+    }
+    let limits = chosen_limits(&call, &text, limit.as_deref(), &sight)?;
+    let mut warnings = Vec::new();
+    if !limits.is_empty() {
+        let once = key.map(|key| (key, json!({ "changed": limits })));
+        let action = KeyAction { request: request.clone(), limits: limits.clone(), tokens };
+        warnings = KeyDeed { action, who: told(&request), reason, once }.run(&call).await?;
+    }
+    answer(&call, &text, limits, warnings).await
+}
+
+/// The limits whose buckets the caller means and may change.
+fn chosen_limits(
+    call: &ApiCall,
+    request: &str,
+    limit: Option<&str>,
+    sight: &Sight,
+) -> Result<Vec<String>, ApiError> {
+    let asked = wire::request(request).map_err(|error| ApiError::body("/request", &error))?;
+    let tenant = asked.tenant.as_deref().unwrap_or_default();
+    let is_meant = |rule: &Rule| limit.is_none_or(|name| name == &*rule.name);
+    let meant = call.node.limiter().limits_of(&asked, &is_meant);
+    let chosen = |rule: &Rule| is_meant(rule) && is_own(sight, tenant, rule);
+    let own = call.node.limiter().limits_of(&asked, &chosen);
+    match (limit, sight) {
+        (Some(name), _) if meant.is_empty() => {
+            Err(unprocessable("/limit", &format!("no limit `{name}` applies to this request")))
+        }
+        (Some(name), Sight::Subtree { top, .. }) if own.is_empty() => Err(ApiError::Outside(format!(
+            "the token is restricted to `{top}`, and the bucket of `{name}` is not that of one caller of its tenants: the \
+             key of the limit needs `tenant` and, for instance, `user`"
+        ))),
+        _ => Ok(own.into_iter().map(String::from).collect()),
+    }
+}
+
+/// The buckets as they are now.
+async fn answer(
+    call: &ApiCall,
+    request: &str,
+    changed: Vec<String>,
+    warnings: Vec<String>,
+) -> Result<ApiAnswer, ApiError> {
+    let asked = wire::request(request).map_err(|error| ApiError::body("/request", &error))?;
+    let decision = call.node.peek(&asked).await.to_json();
+    let mut after: Value = serde_json::from_str(&decision).map_err(|_| ApiError::Internal)?;
+    Ok(ApiAnswer::json(&ChangedKeys { changed, limits: after["limits"].take(), warnings }))
+}
+
+/// The text of a request that is valid and that the caller may ask about, and what a restricted caller sees.
+async fn checked(
+    call: &ApiCall,
+    request: &Value,
+) -> Result<(String, Option<(Sight, Arc<DocumentNode>)>), ApiError> {
+    let text = request.to_string();
+    if text.len() > BODY_BYTES_MAX {
+        let most = format!("it is longer than the {BODY_BYTES_MAX} bytes that a check may have");
+        return Err(unprocessable("/request", &most));
+    }
+    let tenant = wire::request(&text).map(|request| request.tenant.map(|tenant| tenant.into_owned()));
+    let tenant = tenant.map_err(|error| {
+        let field = error.field().map(|field| format!("/{field}")).unwrap_or_default();
+        ApiError::body(&format!("/request{field}"), &error)
+    })?;
+    let seen = match call.principal().tenant {
+        Some(_) => Some(seen_policy(call, tenant.as_deref()).await?),
+        None => None,
+    };
+    Ok((text, seen))
+}
+
+/// The members of a request that are told in the audit: none that may be secret.
+fn told(request: &Value) -> Value {
+    let members = ["tenant", "user", "client", "ip", "plan", "method", "host", "path"];
+    let told = |name: &&str| Some(((*name).to_owned(), request.get(*name)?.clone()));
+    Value::Object(members.iter().filter_map(told).collect())
+}
+
+/// May the caller change the bucket of a limit that a request touches? One that is restricted to a tenant changes the
+/// buckets of single callers of its tenants. Buckets of whole tenants divide the limits of those above them: whoever could
+/// reset them at will would have no limit.
+fn is_own(sight: &Sight, tenant: &str, rule: &Rule) -> bool {
+    use Descriptor::{Client, Custom, Header, Ip, Jwt, Query, User};
+    if matches!(sight, Sight::Whole) {
+        return true;
+    }
+    let of_a_caller =
+        |part: &Descriptor| matches!(part, User | Client | Ip | Header(_) | Query(_) | Jwt(_) | Custom(_));
+    let is_of_tenant = rule.key.contains(&Descriptor::Tenant) && sight.has_tenant(tenant);
+    is_of_tenant && !rule.name.starts_with(TENANT_PREFIX) && rule.key.iter().any(of_a_caller)
+}
