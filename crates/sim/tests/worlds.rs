@@ -1,10 +1,11 @@
-//! Runs of seeds: the same seed twice, the seeds that failed once, three hundred more, a hundred failovers, and a
-//! hundred and fifty with bursts, edits and two faults at once.
+//! Runs of seeds: the same seed twice, the seeds that failed once, three hundred more, a hundred failovers, a hundred and
+//! fifty with bursts, edits and two faults at once, and a hundred with overrides.
 
 use std::path::Path;
 
 use tidegate_sim::{
-    FIRST_BURST_SEED, FIRST_FAILOVER_SEED, Sabotage, Scenario, SeedOutcome, run_scenario, run_seed,
+    FIRST_BURST_SEED, FIRST_FAILOVER_SEED, FIRST_OVERRIDE_SEED, Sabotage, Scenario, SeedOutcome,
+    run_scenario, run_seed,
 };
 
 fn assert_well(outcome: &SeedOutcome) {
@@ -22,6 +23,7 @@ fn a_seed_is_a_world_byte_by_byte() {
     for seed in (0..12)
         .chain(FIRST_FAILOVER_SEED..FIRST_FAILOVER_SEED + 4)
         .chain(FIRST_BURST_SEED..FIRST_BURST_SEED + 4)
+        .chain(FIRST_OVERRIDE_SEED..FIRST_OVERRIDE_SEED + 4)
     {
         let (one, other) = (run_seed(seed, true).event_log, run_seed(seed, true).event_log);
         assert!(one.lines().count() > 100, "seed {seed}: its log is long enough");
@@ -83,6 +85,17 @@ fn worlds_of_bursts_edits_and_two_faults_at_once_keep_every_promise() {
     assert!(sum(|outcome| outcome.escalations) > 150, "users are warned and blocked");
     assert!(sum(|outcome| outcome.penalties_lost) > 0, "a server that loses its writes loses penalties");
     assert!(sum(|outcome| outcome.without_store) > 1_000, "the store failed");
+}
+
+#[test]
+fn a_hundred_worlds_of_overrides_keep_every_promise() {
+    let outcomes: Vec<SeedOutcome> =
+        (FIRST_OVERRIDE_SEED..FIRST_OVERRIDE_SEED + 100).map(|seed| run_seed(seed, false)).collect();
+    outcomes.iter().for_each(assert_well);
+    let sum = |of: fn(&SeedOutcome) -> u64| outcomes.iter().map(of).sum::<u64>();
+    assert!(sum(|outcome| outcome.admitted) > 20_000, "requests are admitted");
+    assert!(sum(|outcome| outcome.requests - outcome.admitted) > 20_000, "and refused");
+    assert!(sum(|outcome| outcome.without_store) > 500, "the store failed");
 }
 
 /// The oracle is only worth something if it notices mistakes.

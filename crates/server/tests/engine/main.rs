@@ -6,5 +6,6 @@ mod events;
 mod generate;
 mod live;
 mod model;
+mod overridden;
 mod properties;
 mod trusted_run;

@@ -3,6 +3,7 @@
 pub(crate) mod bursts;
 mod failovers;
 pub(crate) mod faults;
+pub(crate) mod overrides;
 
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use tidegate_redis::StoreMode;
 
 use crate::scenario::bursts::{BurstSpec, PolicyEdit, Sabotage};
 use crate::scenario::faults::{Fault, Faults};
+use crate::scenario::overrides::OverrideChange;
 use crate::{NetworkConditions, Random, START};
 
 /// A scenario to be run.
@@ -44,6 +46,8 @@ pub struct Scenario {
     pub bursts: Option<BurstSpec>,
     /// Changes of the policy, in the order of time.
     pub edits: Vec<PolicyEdit>,
+    /// Changes of the overrides, in the order of time.
+    pub overrides: Vec<OverrideChange>,
     /// A deliberate mistake. No seed has one.
     pub sabotage: Option<Sabotage>,
 }
@@ -128,10 +132,14 @@ pub const FIRST_FAILOVER_SEED: u64 = 1 << 32;
 /// Seeds from this one on are burst scenarios: users are warned and blocked, policies are edited, and faults overlap.
 pub const FIRST_BURST_SEED: u64 = 2 << 32;
 
+/// Seeds from this one on are override scenarios: the numbers of a limit are lowered and raised for some keys.
+pub const FIRST_OVERRIDE_SEED: u64 = 5 << 32;
+
 impl Scenario {
     /// The scenario of a seed.
     pub fn of(seed: u64) -> Scenario {
         match seed {
+            FIRST_OVERRIDE_SEED.. => Scenario::of_overrides(seed),
             FIRST_BURST_SEED.. => Scenario::of_bursts(seed),
             FIRST_FAILOVER_SEED.. => Scenario::of_failovers(seed),
             _ => Scenario::of_faults(seed),
@@ -175,6 +183,7 @@ impl Scenario {
             end: healed.saturating_add(Nanos::from_millis(3_000)),
             bursts: None,
             edits: Vec::new(),
+            overrides: Vec::new(),
             sabotage: None,
         }
     }
@@ -239,9 +248,9 @@ impl Scenario {
         (self.is_calm() && is_steady && wanted >= rate * 3 / 2).then_some(rate)
     }
 
-    /// Are there neither faults nor edits?
+    /// Are there neither faults nor edits nor overrides?
     pub fn is_calm(&self) -> bool {
-        self.faults.is_empty() && self.edits.is_empty()
+        self.faults.is_empty() && self.edits.is_empty() && self.overrides.is_empty()
     }
 }
 

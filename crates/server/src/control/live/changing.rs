@@ -122,11 +122,12 @@ impl super::LiveBoard {
     /// Changes the entries of a node that has no carrier.
     fn change(&self, remove: &[String], add: &[LiveEntry]) {
         let mut known = self.known();
-        known.compiled = None;
         for id in remove {
-            known.entries.remove(id);
+            known.put(id.clone(), None);
         }
-        known.entries.extend(add.iter().map(|entry| (entry.id.clone(), entry.clone())));
+        for entry in add {
+            known.put(entry.id.clone(), Some(entry.clone()));
+        }
     }
 }
 

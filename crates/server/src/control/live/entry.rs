@@ -5,6 +5,8 @@ use serde_json::Value;
 use tidegate_database::{LiveRow, UnixMillis};
 use tidegate_redis::SharedLiveEntry;
 
+use super::overrides::OverrideBody;
+
 /// What an entry does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LiveKind {
@@ -14,10 +16,12 @@ pub(crate) enum LiveKind {
     Allow,
     /// Switches all limits off.
     KillSwitch,
+    /// Gives a limit other numbers for some clients.
+    Override,
 }
 
 impl LiveKind {
-    const ALL: [LiveKind; 3] = [LiveKind::Block, LiveKind::Allow, LiveKind::KillSwitch];
+    const ALL: [LiveKind; 4] = [LiveKind::Block, LiveKind::Allow, LiveKind::KillSwitch, LiveKind::Override];
 
     /// Its name.
     pub(crate) const fn as_str(self) -> &'static str {
@@ -25,6 +29,7 @@ impl LiveKind {
             LiveKind::Block => "block",
             LiveKind::Allow => "allow",
             LiveKind::KillSwitch => "kill_switch",
+            LiveKind::Override => "override",
         }
     }
 
@@ -59,6 +64,9 @@ pub(crate) struct LiveBody {
     /// The tenant to which its author was restricted. Only tokens that see this tenant may remove it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scope: Option<String>,
+    /// The limit and its other numbers, for an override.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) overridden: Option<OverrideBody>,
 }
 
 /// An entry on Redis.
@@ -144,7 +152,11 @@ mod tests {
         let entry = LiveEntry {
             id: "a".into(),
             kind: LiveKind::Allow,
-            body: LiveBody { who: json!({ "user": ["42", "43"] }), scope: Some("acme".into()) },
+            body: LiveBody {
+                who: json!({ "user": ["42", "43"] }),
+                scope: Some("acme".into()),
+                ..LiveBody::default()
+            },
             until: Some(UnixMillis::new(5)),
             created_at: UnixMillis::new(1),
             author: "token:x".into(),

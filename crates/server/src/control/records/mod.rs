@@ -132,8 +132,14 @@ impl RecordSink {
         let is_of_policy =
             matches!(event.name, EventName::RateLimitConfigUpdated | EventName::RateLimitWhitelistAdded);
         // Whoever changes live entries has written it down, in the same transaction.
-        let is_of_live =
-            matches!(event.name, EventName::KeyBlocked | EventName::KeyAllowed | EventName::LiveEntryRemoved);
+        let is_of_live = matches!(
+            event.name,
+            EventName::KeyBlocked
+                | EventName::KeyAllowed
+                | EventName::LiveEntryRemoved
+                | EventName::OverrideAdded
+                | EventName::OverrideRemoved
+        );
         !(self.policy_is_in_database && is_of_policy || is_of_live)
     }
 }

@@ -65,6 +65,9 @@ const SAME: Sent = Patch("{}");
 const TRIAL: Sent = Json("{\"policy\":\"version: 1\\nlimits: []\\n\",\"trace\":\"\"}");
 const ASKED: Sent = Json("{\"request\":{\"tenant\":\"{tenant}\"}}");
 const WHO: Sent = Json("{\"who\":{\"tenant\":\"{tenant}\",\"user\":\"nobody\"}}");
+const OTHER_NUMBERS: Sent = Json(
+    "{\"who\":{\"tenant\":\"{tenant}\",\"user\":\"nobody\"},\"limit\":\"tenant:{tenant}\",\"multiplier\":2}",
+);
 const OFF: Sent = Json("{\"state\":\"off\"}");
 const RULES: Sent = Yaml("rules: []\n");
 const TOKEN: Sent = Json("{\"role\":\"viewer\",\"tenant\":\"{tenant}\"}");
@@ -183,6 +186,10 @@ fn of_live_state() -> Vec<Row> {
         row("POST /keys/allow", "/keys/allow", WHO, 401, operator(201), operator(403), operator(403)),
         row("GET /keys/live", "/keys/live", Nothing, 401, all(200), all(200), all(200)),
         row("DELETE /keys/live/{id}", "/keys/live/nope", Nothing, 401, operator(404), operator(404), operator(404)),
+        row("GET /overrides", "/overrides", Nothing, 401, all(200), all(200), all(200)),
+        row("POST /overrides", "/overrides", OTHER_NUMBERS, 401, operator(201), operator(201), operator(404)),
+        row("GET /overrides/{id}", "/overrides/nope", Nothing, 401, all(404), all(404), all(404)),
+        row("DELETE /overrides/{id}", "/overrides/nope", Nothing, 401, operator(404), operator(404), operator(404)),
         row("GET /penalties", "/penalties", Nothing, 401, all(200), all(200), all(200)),
         row("DELETE /penalties/{id}", "/penalties/nope", Nothing, 401, operator(404), operator(404), operator(404)),
         row("GET /kill-switch", "/kill-switch", Nothing, 401, all(200), all(403), all(403)),

@@ -3,4 +3,5 @@
 mod fleet;
 mod gates;
 mod kill_switch;
+mod overrides;
 mod penalties;

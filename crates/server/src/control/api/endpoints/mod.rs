@@ -5,6 +5,7 @@ pub(super) mod glance;
 pub(super) mod kill_switch;
 pub(super) mod live;
 pub(super) mod nodes;
+pub(super) mod overrides;
 pub(super) mod penalties;
 pub(super) mod policy;
 pub(super) mod records;

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use http::Method;
 
 use super::ApiCall;
-use super::endpoints::{glance, kill_switch, live, nodes, penalties, records, system, tokens};
+use super::endpoints::{glance, kill_switch, live, nodes, overrides, penalties, records, system, tokens};
 use super::query::{PAGE, QueryField};
 use super::route::{Answering, ApiRoute, RouteAccess, TenantRule};
 use super::shape::{AnswerShape, BodyShape, JsonShape};
@@ -25,6 +25,7 @@ pub(crate) fn routes() -> &'static [ApiRoute] {
         routes.extend(policy::versions());
         routes.extend(tools::trying_out());
         routes.extend(live::routes());
+        routes.extend(overrides::routes());
         routes.extend(penalties::routes());
         routes.extend(kill_switch::routes());
         routes.extend(fleet());
