@@ -55,10 +55,10 @@ pub enum QuotaError {
         /// The highest limit that the algorithm can count.
         max: u32,
     },
-    /// The capacity for a trusted client is above 2³²−1.
-    #[error("a capacity of {capacity} for trusted clients is above 4294967295; lower the capacity")]
+    /// The capacity, scaled by trust or by an override, is above 2³²−1.
+    #[error("a capacity scaled to {capacity} is above 4294967295; lower the capacity")]
     CapacityTooLarge {
-        /// The capacity after scaling by trust.
+        /// The capacity after scaling.
         capacity: u64,
     },
     /// A trust above 100 hundredths.

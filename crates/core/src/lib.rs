@@ -54,6 +54,7 @@ pub mod sliding_window;
 mod time;
 pub mod token_bucket;
 mod trust;
+mod variant;
 mod window;
 
 pub use cost::Cost;
@@ -64,6 +65,7 @@ pub use quota::{Quota, Ticks};
 pub use rate::Rate;
 pub use sliding_log::LogQuota;
 pub use time::Nanos;
+pub use variant::{LimitVariant, OverrideNumbers};
 pub use window::WindowQuota;
 
 /// Runs the README's example as a doc test.

@@ -140,6 +140,19 @@ impl Meter {
         }
     }
 
+    /// [`Meter::is_idle`] for a key that may next be charged with other numbers, of which a bucket takes at most
+    /// `longest_fill` to fill. It must have been full for that long: were it dropped earlier, it would be full in those
+    /// numbers at once.
+    #[inline]
+    pub fn is_idle_for(&self, state: u64, longest_fill: Nanos, now: Nanos) -> bool {
+        match self {
+            Meter::TokenBucket(quota) => {
+                state == 0 || token_bucket::is_full(state, quota, now.saturating_sub(longest_fill))
+            }
+            Meter::SlidingWindow(_) | Meter::FixedWindow(_) => self.is_idle(state, now),
+        }
+    }
+
     /// How much longer [`Meter::is_idle_at_any_trust`] takes than [`Meter::is_idle`].
     pub fn extra_idle_time(&self, plain: u32) -> Nanos {
         match self {
@@ -166,6 +179,19 @@ impl Meter {
                 WindowCounts::read(state, from, at).capped(to.count_max()).word(to)
             }
             _ => 0,
+        }
+    }
+
+    /// Carries a state over to the same meter with the numbers of another override, as of `at`. A bucket keeps its
+    /// tokens, at most the new capacity (see [`token_bucket::carry_override`]); windows keep their counts, at most twice
+    /// the new limit.
+    #[must_use = "the new state must be stored"]
+    pub fn carry_override(&self, state: u64, to: &Meter, at: Nanos) -> u64 {
+        match (self, to) {
+            (Meter::TokenBucket(from), Meter::TokenBucket(to)) => {
+                token_bucket::carry_override(state, from, to, at)
+            }
+            _ => self.carry_trust(state, to, at),
         }
     }
 

@@ -55,11 +55,14 @@ impl Rate {
         Ok(Rate { tokens: tokens / common, nanos: nanos / common })
     }
 
-    /// The rate multiplied by `num / den`, exactly, for a factor of at least one.
+    /// The rate multiplied by `num / den`, exactly.
     ///
     /// # Errors
-    /// The product is too fast, or its window, in lowest terms, is too long to count in.
+    /// The product is too fast or too slow, or its window, in lowest terms, is too long to count in.
     pub(crate) const fn times(self, num: u64, den: u64) -> Result<Rate, QuotaError> {
+        if num == 0 {
+            return Err(QuotaError::ZeroRate);
+        }
         let common = greatest_common_divisor(num, den);
         let (num, den) = (num / common, den / common);
         // Both fractions are in lowest terms, so common factors exist only crosswise.
@@ -74,6 +77,9 @@ impl Rate {
         let tokens = if tokens > u64::MAX as u128 { u64::MAX } else { tokens as u64 };
         if tokens > nanos {
             return Err(QuotaError::TooFast { tokens, window: Nanos::new(nanos) });
+        }
+        if (nanos as u128) > (tokens as u128) * (Rate::SLOWEST.nanos as u128) {
+            return Err(QuotaError::TooSlow { tokens, window: Nanos::new(nanos) });
         }
         Ok(Rate { tokens, nanos })
     }

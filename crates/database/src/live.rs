@@ -97,6 +97,10 @@ const REMOVE: &str = "UPDATE live_entries SET removed_at = $1, sequence = $2 WHE
      AND (ends_at IS NULL OR ends_at > $1)";
 const ADD: &str = "INSERT INTO live_entries (id, sequence, kind, body, ends_at, created_at, author, reason) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+const USED: &str =
+    "UPDATE live_entries SET last_used = $1 WHERE id = $2 AND (last_used IS NULL OR last_used < $1)";
+const USES: &str = "SELECT id, last_used FROM live_entries WHERE kind = $1 AND last_used IS NOT NULL \
+     AND removed_at IS NULL";
 const MOVE_HEAD: &str = "UPDATE live_head SET sequence = $1 WHERE id = 1";
 
 impl Database {
@@ -161,6 +165,35 @@ impl Database {
             notify(&mut session).await?;
             session.commit().await?;
             Ok(LiveChangeOutcome::Changed(sequence))
+        })
+        .await
+    }
+
+    /// Notes when entries were last used; of what several nodes say, the latest counts.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn note_live_uses(&self, uses: &[(String, UnixMillis)]) -> Result<(), DatabaseError> {
+        self.within_deadline(async {
+            let mut session = self.writer().await?;
+            for (id, at) in uses {
+                session.execute(USED, values![*at, id]).await?;
+            }
+            session.commit().await
+        })
+        .await
+    }
+
+    /// When the entries of a kind were last used, by their ids.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn live_uses(&self, kind: &str) -> Result<Vec<(String, UnixMillis)>, DatabaseError> {
+        self.within_deadline(async {
+            let mut session = self.reader().await?;
+            let rows = session.rows(USES, values![kind]).await?;
+            session.release();
+            rows.iter().map(|row| Ok((row.get("id")?, row.get("last_used")?))).collect()
         })
         .await
     }

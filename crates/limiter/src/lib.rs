@@ -155,8 +155,8 @@ pub use shared_bursts::{
 };
 pub use store::{LimitError, LimitRef, NamedLimit, Store};
 pub use tidegate_core::{
-    Algorithm, Carry, Cost, Limit, LimitDecision, LogQuota, Meter, Nanos, Outcome, Quota, QuotaError, Rate,
-    RetryAfter, WindowQuota,
+    Algorithm, Carry, Cost, Limit, LimitDecision, LimitVariant, LogQuota, Meter, Nanos, Outcome,
+    OverrideNumbers, Quota, QuotaError, Rate, RetryAfter, WindowQuota,
 };
 
 /// All limiters can be shared between threads, whatever the key type.

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_core::{Carry, Limit, Nanos, QuotaError};
+use tidegate_core::{Carry, Limit, LimitVariant, Nanos, OverrideNumbers, QuotaError};
 
 use crate::history::LimitVersion;
 use crate::{Charge, Intent, NowOrLater, SharedBursts, Verdict};
@@ -43,17 +43,35 @@ pub trait Store: Send + Sync {
         Ok(named.pop().expect("one limit was registered"))
     }
 
-    /// The same limit with the same state, for a client with this trust (see [`Limit::trusted`]); a trust of
-    /// zero gives the limit itself. Later calls return the same variant, cheaply.
+    /// The same limit with the same state, in the numbers of a variant (see [`Limit::at`]): those of an override, for
+    /// a client with some trust. [`LimitVariant::PLAIN`] gives the limit itself. Later calls return the same variant,
+    /// cheaply.
     ///
-    /// A key that was last charged at one trust and is charged at another keeps its tokens, at most the new
-    /// capacity, as of that charge; an unused key stays unused. An edit of the limit applies to keys at
-    /// whatever trust they were charged. A denial leaves a key at the trust it is stored at, and its wait is
-    /// long enough for that trust too.
+    /// A key that was last charged in one variant and is charged in another keeps its tokens, at most the new
+    /// capacity, as of that charge; an unused key stays unused. What a full bucket holds beyond its own capacity
+    /// depends on what changes: at another trust, what has come in since at its own rate
+    /// ([`token_bucket::carry_trust`](tidegate_core::token_bucket::carry_trust)); in the numbers of another override,
+    /// what has come in since at the new rate
+    /// ([`token_bucket::carry_override`](tidegate_core::token_bucket::carry_override)). So whoever alternates is
+    /// never given more than the largest numbers alone would give. Windows keep their counts, at most twice the new
+    /// limit; logs keep what they have admitted.
+    ///
+    /// An edit of the limit applies to keys in whatever variant they were charged: the tokens move on by the edit's
+    /// [`Carry`], from what the variant was before the edit to what it is after it. A multiplier multiplies the new
+    /// numbers; fixed numbers stay what they are, so an edit that keeps the tokens leaves such a key as it is. A denial
+    /// leaves a key in the variant it is stored in, and its wait is long enough for that variant too.
     ///
     /// # Errors
-    /// The scaled numbers are out of range, or the store cannot hold more limits.
-    fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError>;
+    /// The scaled numbers are out of range, or the store cannot hold more limits. Overrides take at most half of the
+    /// versions that a store can hold, so that limits can still be registered.
+    fn variant(&self, limit: &LimitRef, variant: LimitVariant) -> Result<LimitRef, LimitError>;
+
+    /// Keys of a limit may soon be charged in the numbers of an override: from now on, a bucket of the limit that is
+    /// full is kept until it would be full in those numbers too. Without it, that begins with the first
+    /// [`Store::variant`] in those numbers. By default nothing is done.
+    fn expect_override(&self, limit: &LimitRef, numbers: OverrideNumbers) {
+        let _ = (limit, numbers);
+    }
 
     /// Charges all limits or none. `now` is the caller's time; a store with a clock of its own that it shares
     /// with other nodes uses that clock instead. For [`Intent::HandBack`], `now` is the instant at which the
@@ -136,7 +154,7 @@ struct Named {
     name: Arc<str>,
     limit: Limit,
     id: u64,
-    trust: u8,
+    variant: LimitVariant,
     /// What the store knows of it.
     version: Option<Arc<dyn Any + Send + Sync>>,
     /// Shows the store that somebody holds a reference to this limit as it was between two edits.
@@ -146,14 +164,21 @@ struct Named {
 impl LimitRef {
     /// For stores: a limit with its name and the store's own id for it.
     pub fn new(name: &str, limit: Limit, id: u64) -> LimitRef {
-        LimitRef(Arc::new(Named { name: name.into(), limit, id, trust: 0, version: None, _in_use: None }))
+        LimitRef(Arc::new(Named {
+            name: name.into(),
+            limit,
+            id,
+            variant: LimitVariant::PLAIN,
+            version: None,
+            _in_use: None,
+        }))
     }
 
-    /// For stores: the same limit at another trust, with the scaled numbers and another id.
+    /// For stores: the same limit in another variant, with its numbers and another id.
     #[must_use]
-    pub fn at_trust(&self, trust: u8, limit: Limit, id: u64) -> LimitRef {
+    pub fn in_variant(&self, variant: LimitVariant, limit: Limit, id: u64) -> LimitRef {
         let name = self.0.name.clone();
-        LimitRef(Arc::new(Named { name, limit, id, trust, version: None, _in_use: None }))
+        LimitRef(Arc::new(Named { name, limit, id, variant, version: None, _in_use: None }))
     }
 
     /// A limit of a history.
@@ -165,7 +190,7 @@ impl LimitRef {
             name: version.name.clone(),
             limit: version.limit,
             id: version.id,
-            trust: version.trust,
+            variant: version.variant,
             version: Some(version),
             _in_use: Some(in_use),
         }))
@@ -186,7 +211,7 @@ impl LimitRef {
         &self.0.name
     }
 
-    /// Its numbers, scaled by the trust.
+    /// Its numbers, as its variant has them.
     pub fn limit(&self) -> &Limit {
         &self.0.limit
     }
@@ -196,9 +221,9 @@ impl LimitRef {
         self.0.id
     }
 
-    /// The trust by which its numbers are scaled, in hundredths.
-    pub fn trust(&self) -> u8 {
-        self.0.trust
+    /// The override and the trust by which its numbers are scaled.
+    pub fn variant(&self) -> LimitVariant {
+        self.0.variant
     }
 }
 
@@ -212,19 +237,19 @@ impl fmt::Debug for LimitRef {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
-    /// The store has no version numbers left: that many limits, each trust level counted, are in use, or have keys
-    /// that still count.
+    /// The store has no version numbers left: that many limits, each trust level and override counted, are in use, or
+    /// have keys that still count.
     #[error(
-        "a store holds at most {max} limits that are in use, and every trust level of a limit counts as one, as \
-         does every edit until the requests from before it have ended; use fewer limits"
+        "a store holds at most {max} limits that are in use, and every trust level and every override of a limit counts \
+         as one, as does every edit until the requests from before it have ended; use fewer limits"
     )]
     TooMany {
         /// The most that it holds.
         max: u32,
     },
-    /// The numbers of the limit are out of range at that trust.
-    #[error("the limit cannot be scaled by that trust: {0}")]
-    Trust(#[from] QuotaError),
+    /// The numbers of the limit are out of range in that variant.
+    #[error("the limit cannot be scaled by that trust or override: {0}")]
+    Scaled(#[from] QuotaError),
     /// A store shared by several nodes cannot count the limit exactly.
     #[error(
         "a shared store cannot count the limit `{name}` exactly: {why}; use a window in round numbers or a shorter \

@@ -1,8 +1,8 @@
 //! Internals, for tests that need a real server.
 
 use tidegate::{
-    Charge, Intent, Limit, LimitError, LimitRef, Meter, NamedLimit, Nanos, NowOrLater, OwnedCharge, Store,
-    Verdict,
+    Charge, Intent, Limit, LimitError, LimitRef, LimitVariant, Meter, NamedLimit, Nanos, NowOrLater,
+    OverrideNumbers, OwnedCharge, Store, Verdict,
 };
 
 use crate::calls::wire::{log_entries, numbers, state_and_text};
@@ -78,8 +78,12 @@ impl<L: Link> Store for ServerOnlyStore<L> {
         self.registry.name_all(limits, now)
     }
 
-    fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
-        self.registry.variant(limit, trust)
+    fn variant(&self, limit: &LimitRef, variant: LimitVariant) -> Result<LimitRef, LimitError> {
+        self.registry.variant(limit, variant)
+    }
+
+    fn expect_override(&self, limit: &LimitRef, numbers: OverrideNumbers) {
+        self.registry.expect_override(limit, numbers);
     }
 
     fn charge(

@@ -1,11 +1,11 @@
 //! Runs of seeds: the same seed twice, the seeds that failed once, three hundred more, a hundred failovers, a hundred and
-//! fifty with bursts, edits and two faults at once, and eighty with resets and grants.
+//! fifty with bursts, edits and two faults at once, eighty with resets and grants, and a hundred with overrides.
 
 use std::path::Path;
 
 use tidegate_sim::{
-    FIRST_ACTION_SEED, FIRST_BURST_SEED, FIRST_FAILOVER_SEED, Sabotage, Scenario, SeedOutcome, run_scenario,
-    run_seed,
+    FIRST_ACTION_SEED, FIRST_BURST_SEED, FIRST_FAILOVER_SEED, FIRST_OVERRIDE_SEED, Sabotage, Scenario,
+    SeedOutcome, run_scenario, run_seed,
 };
 
 fn assert_well(outcome: &SeedOutcome) {
@@ -24,6 +24,7 @@ fn a_seed_is_a_world_byte_by_byte() {
         .chain(FIRST_FAILOVER_SEED..FIRST_FAILOVER_SEED + 4)
         .chain(FIRST_BURST_SEED..FIRST_BURST_SEED + 4)
         .chain(FIRST_ACTION_SEED..FIRST_ACTION_SEED + 4)
+        .chain(FIRST_OVERRIDE_SEED..FIRST_OVERRIDE_SEED + 4)
     {
         let (one, other) = (run_seed(seed, true).event_log, run_seed(seed, true).event_log);
         assert!(one.lines().count() > 100, "seed {seed}: its log is long enough");
@@ -95,6 +96,17 @@ fn worlds_of_resets_and_grants_admit_no_more_than_these_say() {
     let sum = |of: fn(&SeedOutcome) -> u64| outcomes.iter().map(of).sum::<u64>();
     assert!(sum(|outcome| outcome.granted) > 200, "keys are reset and get tokens");
     assert!(sum(|outcome| outcome.without_store) > 1_000, "the store failed");
+}
+
+#[test]
+fn a_hundred_worlds_of_overrides_keep_every_promise() {
+    let outcomes: Vec<SeedOutcome> =
+        (FIRST_OVERRIDE_SEED..FIRST_OVERRIDE_SEED + 100).map(|seed| run_seed(seed, false)).collect();
+    outcomes.iter().for_each(assert_well);
+    let sum = |of: fn(&SeedOutcome) -> u64| outcomes.iter().map(of).sum::<u64>();
+    assert!(sum(|outcome| outcome.admitted) > 20_000, "requests are admitted");
+    assert!(sum(|outcome| outcome.requests - outcome.admitted) > 20_000, "and refused");
+    assert!(sum(|outcome| outcome.without_store) > 500, "the store failed");
 }
 
 /// The oracle is only worth something if it notices mistakes.

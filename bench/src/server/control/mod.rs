@@ -4,6 +4,7 @@
 mod api_client;
 mod host;
 mod lookup;
+mod overrides;
 mod publish;
 mod records;
 mod tenant_tree;
@@ -26,7 +27,7 @@ pub(crate) use tenant_tree::CUSTOMERS;
 ///
 /// Starts Tidegate with a database (SQLite, or the given PostgreSQL). With a policy of 1,000 tenants it measures how long
 /// a change takes until decisions follow it, and how many decisions are left at one change a second; then how many are
-/// left while denials are recorded. Decisions are counted for each CPU-second of the threads that decide. At last it
+/// left while denials are recorded, and how many with 10,000 overrides. Decisions are counted for each CPU-second of the threads that decide. At last it
 /// measures how long a lookup of the keys of a request takes, against a check of it on the same Redis.
 /// Exit 0: done; 1: a bar was missed (with --check) or measuring failed; 2: bad usage.
 #[derive(Debug, clap::Args)]
@@ -62,6 +63,8 @@ enum ControlPart {
     Records,
     /// Looking up the keys of a request, compared with a check of it
     Lookup,
+    /// Decisions with 10,000 overrides, compared with none
+    Overrides,
 }
 
 /// The load that decisions are counted under. The client never sleeps, so that waking it costs the server no CPU time.
@@ -88,6 +91,9 @@ pub(crate) fn run(args: &ControlArgs) -> Result<ExitCode, ServerBenchError> {
     }
     if is_chosen(ControlPart::Lookup) {
         lookup::measure(&program, args.quick, &mut report)?;
+    }
+    if is_chosen(ControlPart::Overrides) {
+        overrides::measure(&program, args.quick, &mut report)?;
     }
     report.notes = vec![
         "CPU is the CPU time of the threads that decide, in user and kernel mode",

@@ -189,6 +189,21 @@ pub fn carry_trust(state: u64, from: &Quota, to: &Quota, at: Nanos) -> u64 {
     }
 }
 
+/// Carries the tokens over to the numbers of another override: the same number of tokens, at most the new capacity.
+///
+/// A full bucket holds what it held, plus what has come in since at the rate of the new numbers. So a key that is
+/// charged with one and then with the other is never given more than the larger numbers alone would give, and a bucket
+/// that has been full for as long as the new numbers take to fill is full, like one that was never used.
+#[must_use = "the new state must be stored"]
+pub fn carry_override(state: u64, from: &Quota, to: &Quota, at: Nanos) -> u64 {
+    if state == 0 || state > from.ticks_at(at) {
+        return if state == 0 { 0 } else { carry(state, from, to, at, to.token(), from.token()) };
+    }
+    let full_since = to.ticks_at(from.nanos_of(state)).min(to.ticks_at(at));
+    let held = u128::from(from.capacity()) * u128::from(to.token());
+    full_since + u128::from(to.span()).saturating_sub(held) as u64
+}
+
 /// Carries the tokens over to another quota that takes effect at `at`: the same number of tokens, at most the
 /// new capacity. A full bucket stays full.
 #[must_use = "the new state must be stored"]

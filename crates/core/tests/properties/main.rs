@@ -12,6 +12,7 @@ mod exact;
 mod handing_back;
 mod log;
 mod model;
+mod overriding;
 mod quotas;
 mod real;
 mod refusal;

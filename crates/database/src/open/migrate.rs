@@ -14,6 +14,7 @@ const SQLITE: &[(i64, &str)] = &[
     (4, include_str!("../../migrations/sqlite/0004_live.sql")),
     (5, include_str!("../../migrations/sqlite/0005_figures.sql")),
     (7, include_str!("../../migrations/sqlite/0007_trust.sql")),
+    (8, include_str!("../../migrations/sqlite/0008_uses.sql")),
 ];
 const POSTGRES: &[(i64, &str)] = &[
     (1, include_str!("../../migrations/postgres/0001_first.sql")),
@@ -22,6 +23,7 @@ const POSTGRES: &[(i64, &str)] = &[
     (4, include_str!("../../migrations/postgres/0004_live.sql")),
     (5, include_str!("../../migrations/postgres/0005_figures.sql")),
     (7, include_str!("../../migrations/postgres/0007_trust.sql")),
+    (8, include_str!("../../migrations/postgres/0008_uses.sql")),
 ];
 
 /// The lock that processes take on PostgreSQL while they migrate: the letters "tidegate" as a number.

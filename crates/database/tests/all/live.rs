@@ -10,6 +10,7 @@ on_both!(
     there_is_room_for_so_many_of_a_kind,
     what_has_ended_is_forgotten_after_an_hour,
     writers_at_once_leave_no_gap,
+    the_latest_use_of_an_entry_counts,
 );
 
 const HOUR: i64 = 60 * 60 * 1_000;
@@ -123,4 +124,27 @@ async fn writers_at_once_leave_no_gap(test: &TestDatabase) {
     let all = test.db.live_page(LiveHead::default(), 100).await.unwrap();
     let sequences: Vec<u64> = all.entries.iter().map(|row| row.sequence).collect();
     assert_eq!(sequences, (1..=24).collect::<Vec<u64>>());
+}
+
+async fn the_latest_use_of_an_entry_counts(test: &TestDatabase) {
+    let rows = vec![row("a", "override", None), row("b", "override", None), row("c", "block", None)];
+    test.db.change_live(adding(rows, 2)).await.unwrap();
+    let head = test.db.live_page(LiveHead::default(), 10).await.unwrap().head;
+    let note = async |id: &str, millis| test.db.note_live_uses(&[(id.to_owned(), at(millis))]).await.unwrap();
+    note("a", 7).await;
+    note("a", 5).await;
+    note("c", 9).await;
+    note("gone", 9).await;
+    assert_eq!(test.db.live_uses("override").await.unwrap(), [("a".to_owned(), at(7))]);
+    test.db.note_live_uses(&[("a".to_owned(), at(8)), ("b".to_owned(), at(6))]).await.unwrap();
+    let mut uses = test.db.live_uses("override").await.unwrap();
+    uses.sort();
+    assert_eq!(uses, [("a".to_owned(), at(8)), ("b".to_owned(), at(6))]);
+    assert_eq!(
+        test.db.live_page(LiveHead::default(), 10).await.unwrap().head,
+        head,
+        "nobody has to learn of it"
+    );
+    test.db.change_live(removing(&["a"], 9)).await.unwrap();
+    assert_eq!(test.db.live_uses("override").await.unwrap(), [("b".to_owned(), at(6))]);
 }

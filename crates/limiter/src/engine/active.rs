@@ -1,11 +1,11 @@
 //! A rule set whose limits are registered in a store.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use smallvec::SmallVec;
-use tidegate_core::{Cost, Nanos};
+use tidegate_core::{Cost, LimitVariant, Nanos};
 use tidegate_policy::{Plan, Request, Rule, RuleSet, Strategy, Trust};
 
 use super::bursts;
@@ -13,6 +13,8 @@ use super::counting::counters::RuleCounters;
 use super::counting::routes::RouteCounters;
 use super::counting::unlimited::UnlimitedCounters;
 use super::decide::fallback::NodeShare;
+use super::limit_handle::LimitHandle;
+use super::overrides::RuleOverrides;
 use super::render::jitter::identity;
 use super::render::json;
 use crate::{Charge, LimitError, LimitRef, NamedLimit, Role, Store};
@@ -34,6 +36,8 @@ pub(crate) struct Active {
     pub(crate) routes: RouteCounters,
     /// The node's share of the limits, which decides while the store cannot; empty until it is needed.
     pub(crate) share: ArcSwapOption<NodeShare>,
+    /// The overrides of its limits.
+    pub(crate) overrides: RuleOverrides,
 }
 
 /// The engine's data for one rule.
@@ -45,32 +49,27 @@ pub(crate) struct ActiveRule {
     pub(crate) json_head: Box<[u8]>,
 }
 
-#[cfg(test)]
 impl ActiveRule {
     /// Its limit in the store.
-    pub(crate) fn handle(&self) -> &LimitRef {
+    pub(crate) fn limit(&self) -> &LimitRef {
         &self.handle.limit
     }
-}
 
-/// A limit registered in a store, at every degree of trust.
-#[derive(Debug)]
-pub(crate) struct LimitHandle {
-    limit: LimitRef,
-    /// The limit scaled by each degree of trust, registered at the first use.
-    variants: OnceLock<Box<[OnceLock<LimitRef>]>>,
+    /// Its limit in the store, in a variant.
+    pub(crate) fn at<S: Store>(&self, variant: LimitVariant, store: &S) -> &LimitRef {
+        self.handle.at(variant, store)
+    }
 }
 
 /// The client for whom a request is charged: what charges depend on beside the plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Payer<'p> {
-    pub(crate) trust: Option<Trust>,
     pub(crate) tenant: Option<&'p str>,
 }
 
 impl<'p> Payer<'p> {
-    pub(crate) fn of(rules: &'p RuleSet, request: &'p Request<'_>, plan: &Plan) -> Payer<'p> {
-        Payer { trust: plan.trust, tenant: rules.tenant_of(request) }
+    pub(crate) fn of(rules: &'p RuleSet, request: &'p Request<'_>) -> Payer<'p> {
+        Payer { tenant: rules.tenant_of(request) }
     }
 }
 
@@ -108,7 +107,8 @@ impl Active {
         });
         let detectors = detectors.collect();
         let (unlimited, routes) = (UnlimitedCounters::default(), RouteCounters::default());
-        Ok(Active { rules, version, bound, detectors, unlimited, routes, share: ArcSwapOption::empty() })
+        let (share, overrides) = (ArcSwapOption::empty(), RuleOverrides::default());
+        Ok(Active { rules, version, bound, detectors, unlimited, routes, share, overrides })
     }
 
     /// Could the store count and hold all limits?
@@ -130,9 +130,9 @@ impl Active {
         payer: Payer<'p>,
         store: &S,
     ) -> Charges<'p> {
-        let charge = |item: &'p tidegate_policy::PlanItem| {
+        let charge = |(index, item): (usize, &'p tidegate_policy::PlanItem)| {
             let rule = self.rules.rule(item.rule);
-            let limit = self.bound[item.rule as usize].handle.at(self.trust_in(rule, payer.trust), store);
+            let limit = self.bound[item.rule as usize].at(self.variant_of(plan, index), store);
             let role = match rule.strategy {
                 _ if rule.is_shadow() => Role::Advisory,
                 Strategy::Degrade { .. } => Role::Advisory,
@@ -143,7 +143,7 @@ impl Active {
             let tag = rule.tag(tenant).map(str::as_bytes);
             Charge { limit, key: plan.key(item), cost: item.cost, role, delay: Nanos::ZERO, tag }
         };
-        plan.items().iter().map(charge).collect()
+        plan.items().iter().enumerate().map(charge).collect()
     }
 
     /// [`Active::charges`] with a fixed cost, regardless of the policy.
@@ -189,22 +189,4 @@ fn with_rule_name(error: LimitError, rules: &RuleSet) -> LimitError {
 fn detector_id(detector: &tidegate_policy::DetectorRule) -> u64 {
     let key: Vec<String> = detector.key.iter().map(ToString::to_string).collect();
     identity(std::iter::once(detector.name.as_bytes()).chain(key.iter().map(|part| part.as_bytes())))
-}
-
-impl LimitHandle {
-    pub(crate) fn new(limit: LimitRef) -> LimitHandle {
-        LimitHandle { limit, variants: OnceLock::new() }
-    }
-
-    /// The limit at a degree of trust. If the store has no version numbers left, the unscaled limit.
-    pub(crate) fn at<S: Store>(&self, trust: Trust, store: &S) -> &LimitRef {
-        if trust == Trust::NONE {
-            return &self.limit;
-        }
-        let degrees = usize::from(Trust::FULL.hundredths()) + 1;
-        let variants = self.variants.get_or_init(|| (0..degrees).map(|_| OnceLock::new()).collect());
-        let hundredths = trust.hundredths();
-        variants[usize::from(hundredths)]
-            .get_or_init(|| store.variant(&self.limit, hundredths).unwrap_or_else(|_| self.limit.clone()))
-    }
 }

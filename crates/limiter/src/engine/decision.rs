@@ -7,7 +7,7 @@ use std::time::Duration;
 use arc_swap::Guard;
 use smallvec::SmallVec;
 use tidegate_core::{Nanos, RetryAfter};
-use tidegate_policy::{Rule, RuleSet, Strategy, Tier};
+use tidegate_policy::{OverrideRule, PlanOverrides, Rule, RuleSet, Strategy, Tier};
 
 use super::active::Active;
 use super::bursts::BurstNote;
@@ -58,6 +58,8 @@ pub(crate) struct Ruling {
     pub(crate) burst: Option<BurstNote>,
     /// Were limits decided without the store?
     pub(crate) without_store: bool,
+    /// The overrides of the limits, in the order of the standings.
+    pub(crate) overrides: PlanOverrides,
 }
 
 impl Ruling {
@@ -78,6 +80,7 @@ impl Ruling {
             shadow_denied: SmallVec::new(),
             burst: None,
             without_store: false,
+            overrides: None,
         }
     }
 
@@ -127,6 +130,8 @@ pub struct LimitStanding<'d> {
     pub rule: &'d Rule,
     /// Whether this limit alone admits the request, and its state.
     pub decision: &'d tidegate_core::LimitDecision,
+    /// The override that has given it other numbers.
+    pub overridden: Option<&'d OverrideRule>,
 }
 
 impl Decision {
@@ -188,22 +193,29 @@ impl Decision {
     /// The tightest limit, which is the one reported: on a denial the one with the longest wait, otherwise the
     /// one with the smallest fraction remaining.
     pub fn tightest(&self) -> Option<LimitStanding<'_>> {
-        self.ruling.tightest.map(|index| self.standing(&self.ruling.standings[index]))
+        self.ruling.tightest.map(|index| self.standing((index, &self.ruling.standings[index])))
     }
 
     /// Every limit that applies, in the order of the document, followed by those of tenants from the root down.
     pub fn limits(&self) -> impl ExactSizeIterator<Item = LimitStanding<'_>> {
-        self.ruling.standings.iter().map(|standing| self.standing(standing))
+        self.ruling.standings.iter().enumerate().map(|standing| self.standing(standing))
     }
 
     /// Every limit that applies, with the constant beginning of its JSON.
     pub(crate) fn limits_with_heads(&self) -> impl Iterator<Item = (&[u8], LimitStanding<'_>)> {
-        let head = |standing: &RuleStanding| &*self.set.bound[standing.rule as usize].json_head;
-        self.ruling.standings.iter().map(move |standing| (head(standing), self.standing(standing)))
+        let standings = self.ruling.standings.iter().enumerate();
+        standings.map(|(index, standing)| {
+            (&*self.set.bound[standing.rule as usize].json_head, self.standing((index, standing)))
+        })
     }
 
-    fn standing<'d>(&'d self, standing: &'d RuleStanding) -> LimitStanding<'d> {
-        LimitStanding { rule: self.set.rules.rule(standing.rule), decision: &standing.decision }
+    fn standing<'d>(&'d self, (index, standing): (usize, &'d RuleStanding)) -> LimitStanding<'d> {
+        let rule = self.set.rules.rule(standing.rule);
+        let overridden = self.ruling.overrides.as_ref().and_then(|overrides| overrides[index].as_deref());
+        // One whose numbers the limit cannot have does not apply.
+        let overridden = overridden
+            .filter(|overridden| rule.limit.at(rule.within_ceiling(overridden.numbers).into()).is_ok());
+        LimitStanding { rule, decision: &standing.decision, overridden }
     }
 
     /// Whether the request should be repeated, and after how long.

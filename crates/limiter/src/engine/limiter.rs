@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arc_swap::{ArcSwap, Guard};
+use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use tidegate_core::{Limit, Nanos, Quota};
-use tidegate_policy::{Facts, Plan, RuleSet};
+use tidegate_policy::{Facts, Overrides, Plan, RuleSet};
 
 use super::active::Active;
 use super::ad_hoc::AdHocBuckets;
@@ -67,6 +67,8 @@ pub struct Limiter<S = Memory, C = MonotonicClock> {
     kill_switch: AtomicBool,
     /// Blocks and exemptions beside those of the policy.
     pub(super) live_gates: LiveGates,
+    /// Other numbers of limits for some clients.
+    pub(super) overrides: ArcSwapOption<Overrides>,
     /// Are requests with an invalid credential treated as anonymous?
     pub(super) admits_invalid: AtomicBool,
     /// Where trust is computed from, if it is.
@@ -200,6 +202,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             observer: None,
             kill_switch: AtomicBool::new(false),
             live_gates: LiveGates::default(),
+            overrides: ArcSwapOption::empty(),
             admits_invalid: AtomicBool::new(false),
             trust_book: None,
         })
@@ -231,6 +234,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.stats.count_for(&mut active);
         self.bind_share(&active, now, ShareBinder::Policy);
         self.stats.use_names(names, &active);
+        active.bind_overrides(self.overrides.load().as_deref(), &self.store);
         self.active.store(Arc::new(active));
         Ok(version)
     }

@@ -37,10 +37,12 @@ pub mod counting;
 mod decide;
 mod decision;
 mod keys;
+mod limit_handle;
 mod limiter;
 mod live_gates;
 pub mod masking;
 mod observe;
+mod overrides;
 #[cfg_attr(not(feature = "async"), allow(dead_code, reason = "only `async` can wait in a queue"))]
 mod queue;
 mod reason;
@@ -54,7 +56,8 @@ pub use counting::stats::{BusyKey, CountedLimits};
 pub use counting::unlimited::MissingCount;
 pub use decide::entered::Entered;
 pub use decide::explain::{
-    ExplainedBucket, ExplainedDetector, ExplainedGate, ExplainedLimit, ExplainedTenant, Explanation,
+    ExplainedBucket, ExplainedDetector, ExplainedGate, ExplainedLimit, ExplainedOverride, ExplainedTenant,
+    Explanation,
 };
 pub use decide::fallback::{FallbackError, StoreFailures};
 pub use decide::joint::{Joint, JointBy, JointDecision};
@@ -68,7 +71,7 @@ pub use tidegate_document::unmapped;
 pub use tidegate_policy::document::{BudgetMode, HeaderFamily, Missing, OnStoreError, Sharing};
 pub use tidegate_policy::{
     Credential, DetectorBuilder, GateBuilder, IdentityEvidence, IdentityFault, IdentityMember,
-    IdentitySource, IdentitySources, KeyHolder, LimitBuilder, PathSpelling, Policy, PolicyBuilder,
-    PolicyError, Priority, Problem, Request, RouteBuilder, RuleSet, SourceError, TENANT_PREFIX,
-    TenantBuilder, Trust, UpstreamBuilder,
+    IdentitySource, IdentitySources, KeyHolder, LimitBuilder, OverrideRule, OverrideUse, Overrides,
+    PathSpelling, Policy, PolicyBuilder, PolicyError, Priority, Problem, Request, RouteBuilder, RuleSet,
+    SourceError, TENANT_PREFIX, TenantBuilder, Trust, UpstreamBuilder,
 };

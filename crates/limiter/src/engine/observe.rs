@@ -133,6 +133,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         scope: CountScope<'_>,
     ) {
         self.stats.count(set, facts, plan, ruling, scope);
+        if let Some(plan) = plan.filter(|plan| plan.overrides.is_some()) {
+            self.record_overrides(set, plan, ruling.at);
+        }
         if ruling.allowed {
             return;
         }

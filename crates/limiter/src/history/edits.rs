@@ -1,14 +1,14 @@
-//! The rule for what an edit, or a change of trust, does to the state of a key.
+//! The rule for what an edit, or a change of the variant, does to the state of a key.
 //!
-//! A state is first migrated from generation to generation at the trust it was written with, each edit as of
-//! its own instant, and then to the trust at which it is charged, as of the charge.
+//! A state is first migrated from generation to generation in the variant it was written with, each edit as of
+//! its own instant, and then to the variant in which it is charged, as of the charge.
 
 use tidegate_core::sliding_log::Log;
-use tidegate_core::{Carry, Cost, Limit, LimitDecision, Meter, Nanos, Outcome};
+use tidegate_core::{Carry, Cost, Limit, LimitDecision, LimitVariant, Meter, Nanos, Outcome};
 
 use super::{ClockPair, Generation};
 
-/// One edit of a limit, at the trust of a state.
+/// One edit of a limit, in the variant of a state.
 #[derive(Clone, Copy, Debug)]
 pub struct Edit {
     /// The numbers before it.
@@ -22,21 +22,25 @@ pub struct Edit {
 }
 
 impl Generation {
-    /// The edits between this generation and `to`, oldest first, for a state at this trust. None if this one is not
-    /// older: a request that started before an edit must not undo it.
-    pub fn edits_to<'a>(&'a self, to: &Generation, trust: u8) -> impl Iterator<Item = Edit> + use<'a> {
-        let (last, mut generation, mut limit) = (to.index, self, self.scaled(trust));
+    /// The edits between this generation and `to`, oldest first, for a state in this variant. None if this one is
+    /// not older: a request that started before an edit must not undo it.
+    pub fn edits_to<'a>(
+        &'a self,
+        to: &Generation,
+        variant: LimitVariant,
+    ) -> impl Iterator<Item = Edit> + use<'a> {
+        let (last, mut generation, mut limit) = (to.index, self, self.scaled(variant));
         std::iter::from_fn(move || {
             generation = generation.next().filter(|next| next.index <= last)?;
-            let before = std::mem::replace(&mut limit, generation.scaled(trust));
+            let before = std::mem::replace(&mut limit, generation.scaled(variant));
             Some(Edit { before, after: limit, carry: generation.carry, made: generation.since })
         })
     }
 
-    /// Is a token at this trust before the edits to `to` still a token after them? If not, a charge from before
+    /// Is a token in this variant before the edits to `to` still a token after them? If not, a charge from before
     /// must not be handed back.
-    pub fn keeps_tokens(&self, to: &Generation, trust: u8) -> bool {
-        self.edits_to(to, trust).all(|edit| edit.keeps_tokens())
+    pub fn keeps_tokens(&self, to: &Generation, variant: LimitVariant) -> bool {
+        self.edits_to(to, variant).all(|edit| edit.keeps_tokens())
     }
 }
 
@@ -74,18 +78,26 @@ impl Edit {
     }
 }
 
-/// The word migrated to the same limit at another trust, as of the instant that `now` returns for its meter. A
+/// The word migrated to another variant of the same limit, as of the instant that `now` returns for its meter. A
 /// log needs no such migration: it keeps what was admitted.
-pub fn carry_word_to_trust(from: &Limit, word: u64, to: &Limit, now: impl Fn(&Meter) -> Nanos) -> u64 {
-    match (from, to) {
-        (Limit::Meter(from), Limit::Meter(to)) => from.carry_trust(word, to, now(from)),
+pub fn carry_word_to_variant(
+    (from, from_limit): (LimitVariant, &Limit),
+    word: u64,
+    (to, to_limit): (LimitVariant, &Limit),
+    now: impl Fn(&Meter) -> Nanos,
+) -> u64 {
+    match (from_limit, to_limit) {
+        (Limit::Meter(meter), Limit::Meter(to_meter)) if from.numbers == to.numbers => {
+            meter.carry_trust(word, to_meter, now(meter))
+        }
+        (Limit::Meter(meter), Limit::Meter(to_meter)) => meter.carry_override(word, to_meter, now(meter)),
         _ => 0,
     }
 }
 
-/// Corrects a decision on a state that is stored at another trust; `unchanged` returns that stored state. A
-/// denial writes nothing, so the state stays at that trust: the wait must be long enough for it too.
-pub fn extend_wait_for_stored_trust(
+/// Corrects a decision on a state that is stored in another variant; `unchanged` returns that stored state. A
+/// denial writes nothing, so the state stays in that variant: the wait must be long enough for it too.
+pub fn extend_wait_for_stored_variant(
     decision: LimitDecision,
     unchanged: impl FnOnce() -> Option<(Meter, u64)>,
     cost: Cost,

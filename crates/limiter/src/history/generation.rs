@@ -1,9 +1,10 @@
-//! One generation of a limit: what it is between two edits, at every trust.
+//! One generation of a limit: what it is between two edits, in every variant.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
-use std::sync::{Arc, OnceLock};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use tidegate_core::{Carry, Limit};
+use tidegate_core::{Carry, Limit, LimitVariant, Meter, Nanos};
 
 use super::{ClockPair, scaled};
 
@@ -18,7 +19,7 @@ use super::{ClockPair, scaled};
 pub struct Generation {
     /// How many edits came before it.
     pub index: u32,
-    /// Its numbers without trust.
+    /// Its numbers without override and trust.
     pub limit: Limit,
     /// When it took effect, and what it did with the tokens then.
     pub(super) since: ClockPair,
@@ -26,13 +27,23 @@ pub struct Generation {
     next: NextGeneration,
     /// The number of its plain version.
     number: AtomicU32,
-    /// The numbers of its variants, at index trust − 1; zero for those that were never used.
-    variants: OnceLock<Box<[AtomicU32]>>,
+    /// The numbers of its variants without override, at index trust − 1; zero for those that were never used.
+    trusted: OnceLock<Box<[AtomicU32]>>,
+    /// The numbers of its variants with an override.
+    overridden: OnceLock<RwLock<HashMap<LimitVariant, u32>>>,
     /// Every [`crate::LimitRef`] of the generation holds a clone.
     in_use: Arc<()>,
-    /// May keys have trust? True if the name was ever registered as trusted, or a variant was ever used. Shared by all
-    /// generations of the name.
-    trusted: Arc<AtomicBool>,
+    /// Shared by all generations of the name.
+    uses: Arc<VariantUses>,
+}
+
+/// In which variants keys of a name may be charged.
+#[derive(Debug, Default)]
+struct VariantUses {
+    /// May keys have trust? True if the name was ever registered as trusted, or a trusted variant was ever used.
+    trusted: AtomicBool,
+    /// The longest that a bucket takes to fill in the numbers of an override, before trust; zero if there was none.
+    longest_fill: AtomicU64,
 }
 
 impl Generation {
@@ -50,9 +61,10 @@ impl Generation {
             carry,
             next: NextGeneration::default(),
             number: AtomicU32::new(0),
-            variants: OnceLock::new(),
+            trusted: OnceLock::new(),
+            overridden: OnceLock::new(),
             in_use: Arc::default(),
-            trusted: previous.map_or_else(Arc::default, |previous| previous.trusted.clone()),
+            uses: previous.map_or_else(Arc::default, |previous| previous.uses.clone()),
         }
     }
 
@@ -78,42 +90,92 @@ impl Generation {
 
     /// Records that keys of this limit may have trust.
     pub(super) fn trust_keys(&self) {
-        self.trusted.store(true, Ordering::Relaxed);
+        self.uses.trusted.store(true, Ordering::Relaxed);
     }
 
     /// May a key have more trust at its next charge?
     #[inline]
     pub fn is_trusted(&self) -> bool {
-        self.trusted.load(Ordering::Relaxed)
+        self.uses.trusted.load(Ordering::Relaxed)
     }
 
-    /// Its numbers at this trust.
-    pub(super) fn scaled(&self, trust: u8) -> Limit {
-        if trust == 0 { self.limit } else { scaled(&self.limit, trust) }
+    /// Records that keys may be charged in the numbers of an override.
+    pub(super) fn note_fill_time(&self, overridden: &Limit) {
+        self.uses.longest_fill.fetch_max(overridden.fill_time().get().max(1), Ordering::Relaxed);
     }
 
-    /// The number of its version at this trust; `None` if that was never used.
-    pub(super) fn number_at(&self, trust: u8) -> Option<u32> {
-        let cell = match usize::from(trust).checked_sub(1) {
-            None => &self.number,
-            Some(index) => self.variants.get()?.get(index)?,
+    /// How long after it is full a bucket may be full in whatever numbers it is charged next; zero if there are no
+    /// overrides.
+    fn override_idle_time(&self) -> Nanos {
+        let longest = self.uses.longest_fill.load(Ordering::Relaxed);
+        if longest == 0 {
+            return Nanos::ZERO;
+        }
+        let longest = longest.max(self.limit.fill_time().get());
+        // Trust doubles a capacity and raises a rate by half, so twice the time is more than enough.
+        Nanos::new(if self.is_trusted() { longest.saturating_mul(2) } else { longest })
+    }
+
+    /// Is nothing of a state of this generation used, whatever variant it is charged in next?
+    pub(crate) fn is_idle(&self, variant: LimitVariant, meter: &Meter, word: u64, now: Nanos) -> bool {
+        let is_idle = if self.is_trusted() {
+            meter.is_idle_at_any_trust(word, self.scaled(variant.untrusted()).capacity(), now)
+        } else {
+            meter.is_idle(word, now)
+        };
+        is_idle && meter.is_idle_for(word, self.override_idle_time(), now)
+    }
+
+    /// How much longer a state must be kept after it is full, until it would be full in any variant.
+    pub(super) fn extra_idle_time(&self, variant: LimitVariant, limit: &Limit) -> Nanos {
+        let Limit::Meter(meter @ Meter::TokenBucket(_)) = limit else { return Nanos::ZERO };
+        let plain = self.is_trusted().then(|| self.scaled(variant.untrusted()).capacity());
+        let at_trust = plain.map_or(Nanos::ZERO, |plain| meter.extra_idle_time(plain));
+        at_trust.max(self.override_idle_time())
+    }
+
+    /// Its numbers in this variant.
+    pub(super) fn scaled(&self, variant: LimitVariant) -> Limit {
+        if variant == LimitVariant::PLAIN { self.limit } else { scaled(&self.limit, variant) }
+    }
+
+    /// The number of its version in this variant; `None` if that was never used.
+    pub(super) fn number_at(&self, variant: LimitVariant) -> Option<u32> {
+        let cell = match (variant.numbers, usize::from(variant.trust).checked_sub(1)) {
+            (None, None) => &self.number,
+            (None, Some(index)) => self.trusted.get()?.get(index)?,
+            (Some(_), _) => {
+                let overridden = self.overridden.get()?.read().unwrap_or_else(PoisonError::into_inner);
+                return overridden.get(&variant).copied();
+            }
         };
         let number = cell.load(Ordering::Acquire);
         (number != 0).then_some(number)
     }
 
-    /// The trust and the number of each of its versions.
-    pub fn numbers(&self) -> impl Iterator<Item = (u8, u32)> {
-        let highest = if self.variants.get().is_some() { Limit::TRUST_MAX } else { 0 };
-        (0..=highest).filter_map(|trust| Some((trust, self.number_at(trust)?)))
+    /// Each of its versions: its variant and its number.
+    pub fn numbers(&self) -> impl Iterator<Item = (LimitVariant, u32)> {
+        let highest = if self.trusted.get().is_some() { Limit::TRUST_MAX } else { 0 };
+        let overridden: Vec<(LimitVariant, u32)> =
+            self.overridden.get().map_or_else(Vec::new, |overridden| {
+                let overridden = overridden.read().unwrap_or_else(PoisonError::into_inner);
+                overridden.iter().map(|(variant, number)| (*variant, *number)).collect()
+            });
+        let without = (0..=highest).map(LimitVariant::at_trust);
+        without.filter_map(|variant| Some((variant, self.number_at(variant)?))).chain(overridden)
     }
 
-    pub(super) fn set_number(&self, trust: u8, number: u32) {
-        let cell = match usize::from(trust).checked_sub(1) {
-            None => &self.number,
-            Some(index) => {
+    pub(super) fn set_number(&self, variant: LimitVariant, number: u32) {
+        let cell = match (variant.numbers, usize::from(variant.trust).checked_sub(1)) {
+            (None, None) => &self.number,
+            (None, Some(index)) => {
                 let cells = || (0..Limit::TRUST_MAX).map(|_| AtomicU32::new(0)).collect();
-                &self.variants.get_or_init(cells)[index]
+                &self.trusted.get_or_init(cells)[index]
+            }
+            (Some(_), _) => {
+                let overridden = self.overridden.get_or_init(RwLock::default);
+                overridden.write().unwrap_or_else(PoisonError::into_inner).insert(variant, number);
+                return;
             }
         };
         cell.store(number, Ordering::Release);

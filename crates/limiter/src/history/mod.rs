@@ -1,10 +1,10 @@
-//! The history of limits, for implementing stores: names, numbers, edits, and what an edit or a change of trust
-//! does to the state of a key.
+//! The history of limits, for implementing stores: names, numbers, edits, and what an edit, an override or a change of
+//! trust does to the state of a key.
 //!
 //! A state is stored together with the number of the limit version it was written with, so every reader can
 //! interpret it: a key that returns after an edit, and a neighbour that looks for an idle key to replace.
 //! Registering a limit makes its first [`Generation`], and every edit another one, each with a plain
-//! [`LimitVersion`]. The variants of a generation for trusted keys are versions too, made at the first use.
+//! [`LimitVersion`]. The variants of a generation, for overrides and trusted keys, are versions too, made at the first use.
 //! [`edits`] has the rule for migrating a state from one version to another.
 //!
 //! A generation is *in use* while anybody holds a [`LimitRef`] of it. Those that are not, and names of which no
@@ -24,7 +24,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_core::Limit;
+use tidegate_core::{Limit, LimitVariant, OverrideNumbers};
 
 pub use generation::Generation;
 use numbers::NumberTable;
@@ -52,8 +52,8 @@ pub trait VersionData: Sized + Send + Sync + 'static {
     /// known, oldest first.
     fn plain<'a>(name: &str, limit: &Limit, before: impl Iterator<Item = &'a LimitVersion<Self>>) -> Self;
 
-    /// The data of a variant of a plain version at this trust.
-    fn variant(trust: u8, plain: &LimitVersion<Self>) -> Self;
+    /// The data of a variant of a plain version.
+    fn variant(variant: LimitVariant, plain: &LimitVersion<Self>) -> Self;
 
     /// Called before a plain version is removed while its name is kept.
     fn removed(&self) {}
@@ -133,49 +133,75 @@ impl<D> History<D> {
 }
 
 impl<D: VersionData> History<D> {
-    /// The limit of a reference at this trust; takes a lock only the first time.
+    /// The variant of a reference; takes a lock only the first time.
     ///
     /// # Errors
     /// The scaled numbers are out of range, the store cannot count them, or there are too many versions.
     ///
     /// # Panics
     /// The limit was registered elsewhere.
-    pub fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
-        let version = LimitVersion::of(limit).filter(|version| self.has_made(version));
-        let version = version.expect("a limit is used with the store in which it was registered");
+    pub fn variant(&self, limit: &LimitRef, variant: LimitVariant) -> Result<LimitRef, LimitError> {
         // The reference keeps the generation, and with it the numbers of its versions.
-        self.version_at(&version.generation, trust).map(|variant| variant.handle())
+        self.version_at(&self.own_version(limit).generation, variant).map(|variant| variant.handle())
     }
 
-    /// The version of a generation that is not removed meanwhile, at this trust.
-    fn version_at(&self, generation: &Generation, trust: u8) -> Result<Arc<LimitVersion<D>>, LimitError> {
-        let known = || generation.number_at(trust).map(|number| self.numbers.get(number).clone());
+    /// Keys of a limit may soon be charged in these numbers.
+    ///
+    /// # Panics
+    /// The limit was registered elsewhere.
+    pub fn expect_override(&self, limit: &LimitRef, numbers: OverrideNumbers) {
+        let generation = &self.own_version(limit).generation;
+        if let Ok(overridden) = generation.limit.at(numbers.into()) {
+            generation.note_fill_time(&overridden);
+        }
+    }
+
+    fn own_version<'l>(&self, limit: &'l LimitRef) -> &'l LimitVersion<D> {
+        let version = LimitVersion::of(limit).filter(|version| self.has_made(version));
+        version.expect("a limit is used with the store in which it was registered")
+    }
+
+    /// The version of a generation that is not removed meanwhile, in this variant.
+    fn version_at(
+        &self,
+        generation: &Generation,
+        variant: LimitVariant,
+    ) -> Result<Arc<LimitVersion<D>>, LimitError> {
+        let known = || generation.number_at(variant).map(|number| self.numbers.get(number).clone());
         if let Some(known) = known() {
             return Ok(known);
         }
-        let plain = generation.number_at(0).map(|number| self.numbers.get(number).clone());
+        let plain = generation.number_at(LimitVariant::PLAIN).map(|number| self.numbers.get(number).clone());
         let plain = plain.expect("a generation in use has a plain version");
-        let limit = plain.limit.trusted(trust)?;
+        let limit = plain.limit.at(variant)?;
         D::check(&plain.name, &limit)?;
         let _one_at_a_time = self.making_variant.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known() {
             return Ok(known);
         }
+        if variant.numbers.is_some() && self.numbers.free_count() <= VERSIONS_MAX as usize / 2 {
+            return Err(LimitError::TooMany { max: VERSIONS_MAX });
+        }
         let number = self.numbers.take(1)?[0];
-        generation.trust_keys();
-        let variant = Arc::new(LimitVersion {
+        if variant.trust > 0 {
+            generation.trust_keys();
+        }
+        if let Some(overridden) = variant.numbers.and_then(|numbers| plain.limit.at(numbers.into()).ok()) {
+            generation.note_fill_time(&overridden);
+        }
+        let version = Arc::new(LimitVersion {
             number,
             id: self.next_id(),
             name: plain.name.clone(),
             limit,
-            data: D::variant(trust, &plain),
-            trust,
+            data: D::variant(variant, &plain),
+            variant,
             generation: plain.generation.clone(),
             history: self.id,
         });
-        self.numbers.store(variant.clone());
-        generation.set_number(trust, number);
-        Ok(variant)
+        self.numbers.store(version.clone());
+        generation.set_number(variant, number);
+        Ok(version)
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use arc_swap::{ArcSwapOption, Guard};
+use tidegate_core::LimitVariant;
 
 use super::generation::Generation;
 use super::{LimitVersion, VERSIONS_MAX};
@@ -83,10 +84,10 @@ impl<D> VersionReader<'_, D> {
         self.table.get(number)
     }
 
-    /// The version of a generation at this trust, if it was ever used. A version of the generation must have been
+    /// The version of a generation in this variant, if it was ever used. A version of the generation must have been
     /// found by its number.
-    pub fn at_trust(&self, generation: &Generation, trust: u8) -> Option<FoundVersion<D>> {
-        generation.number_at(trust).map(|number| self.get(number))
+    pub fn in_variant(&self, generation: &Generation, variant: LimitVariant) -> Option<FoundVersion<D>> {
+        generation.number_at(variant).map(|number| self.get(number))
     }
 }
 

@@ -3,6 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, MutexGuard};
 
+use tidegate_core::LimitVariant;
+
 use super::{ClockPair, Generation, History, LimitVersion, NameEntry, Names, VersionData};
 use crate::{LimitError, LimitRef, NamedLimit};
 
@@ -21,7 +23,7 @@ impl<D> Registration<'_, D> {
 
     /// All variants of a plain version from [`Registration::generations`].
     pub fn variants(&self, plain: &LimitVersion<D>) -> impl Iterator<Item = Arc<LimitVersion<D>>> {
-        let variants = plain.generation.numbers().filter(|(trust, _)| *trust > 0);
+        let variants = plain.generation.numbers().filter(|(variant, _)| *variant != LimitVariant::PLAIN);
         variants.map(|(_, number)| self.history.numbers.get(number).clone())
     }
 }
@@ -76,7 +78,7 @@ impl<D: VersionData> Registration<'_, D> {
             name: previous.as_ref().map_or_else(|| named.name.into(), |previous| previous.name.clone()),
             limit: named.limit,
             data: D::plain(named.name, &named.limit, before),
-            trust: 0,
+            variant: LimitVariant::PLAIN,
             generation,
             history: self.history.id,
         });
@@ -84,7 +86,7 @@ impl<D: VersionData> Registration<'_, D> {
             version.generation.trust_keys();
         }
         self.history.numbers.store(version.clone());
-        version.generation.set_number(0, number);
+        version.generation.set_number(LimitVariant::PLAIN, number);
         if let Some(previous) = previous {
             previous.generation.replace_by(version.generation.clone());
         }
@@ -94,11 +96,15 @@ impl<D: VersionData> Registration<'_, D> {
         version.handle()
     }
 
-    /// The version of a generation from [`Registration::generations`] at this trust.
+    /// The version of a generation from [`Registration::generations`] in this variant.
     ///
     /// # Errors
     /// As [`History::variant`].
-    pub fn version_at(&self, generation: &Generation, trust: u8) -> Result<Arc<LimitVersion<D>>, LimitError> {
-        self.history.version_at(generation, trust)
+    pub fn version_at(
+        &self,
+        generation: &Generation,
+        variant: LimitVariant,
+    ) -> Result<Arc<LimitVersion<D>>, LimitError> {
+        self.history.version_at(generation, variant)
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::NamedLimit;
-use tidegate_core::{Carry, Nanos, Quota, QuotaError};
+use tidegate_core::{Carry, Nanos, OverrideNumbers, Quota, QuotaError};
 
 /// A version without data.
 type Plain = History<()>;
@@ -8,7 +8,7 @@ type Plain = History<()>;
 impl VersionData for () {
     fn plain<'a>(_: &str, _: &Limit, _: impl Iterator<Item = &'a LimitVersion<()>>) {}
 
-    fn variant(_: u8, _: &LimitVersion<()>) {}
+    fn variant(_: LimitVariant, _: &LimitVersion<()>) {}
 }
 
 fn limit(capacity: u32) -> Limit {
@@ -36,10 +36,10 @@ fn the_same_numbers_under_the_same_name_are_the_same_limit() {
 fn a_variant_is_made_once_a_generation() {
     let history = Plain::default();
     let name = |capacity| history.name("a", limit(capacity), Carry::AsIs, Nanos::ZERO).unwrap();
-    let variant = |of: &LimitRef, trust| history.variant(of, trust).unwrap();
+    let variant = |of: &LimitRef, trust| history.variant(of, LimitVariant::at_trust(trust)).unwrap();
     let plain = name(10);
     let trusted = variant(&plain, 50);
-    assert_eq!((trusted.name(), trusted.trust(), trusted.limit().capacity()), ("a", 50, 15));
+    assert_eq!((trusted.name(), trusted.variant().trust, trusted.limit().capacity()), ("a", 50, 15));
     assert_eq!(variant(&plain, 50).id(), trusted.id());
     assert_eq!(variant(&trusted, 50).id(), trusted.id(), "of the limit, not of its variant");
     assert_eq!(variant(&trusted, 0).id(), plain.id());
@@ -47,7 +47,7 @@ fn a_variant_is_made_once_a_generation() {
     let edited = name(20);
     assert_ne!(variant(&edited, 50).id(), trusted.id());
     assert_eq!(variant(&plain, 50).id(), trusted.id());
-    let too_much = history.variant(&plain, 101).unwrap_err();
+    let too_much = history.variant(&plain, LimitVariant::at_trust(101)).unwrap_err();
     assert_eq!(too_much, QuotaError::TrustTooHigh { hundredths: 101 }.into());
 }
 
@@ -87,14 +87,18 @@ fn edits_lead_from_older_to_newer_at_the_trust_of_the_state() {
         [&first, &second, &third].map(|limit| &*version(limit).generation);
     let steps = |from: &Generation, to, trust| {
         let step = |edit: edits::Edit| (edit.before.capacity(), edit.after.capacity(), edit.carry, edit.at());
-        from.edits_to(to, trust).map(step).collect::<Vec<_>>()
+        from.edits_to(to, LimitVariant::at_trust(trust)).map(step).collect::<Vec<_>>()
     };
     let at = Nanos::from_secs;
     let all = [(15, 30, Carry::Proportional, at(2)), (30, 60, Carry::AsIs, at(3))];
     assert_eq!(steps(first_made, third_made, 50), all, "a variant need not be known");
     assert_eq!(steps(third_made, first_made, 0), [], "an edit is not undone");
-    assert!(second_made.keeps_tokens(third_made, 0) && third_made.keeps_tokens(first_made, 0));
-    assert!(!first_made.keeps_tokens(third_made, 50), "a proportional edit does not keep tokens");
+    let plain = LimitVariant::PLAIN;
+    assert!(second_made.keeps_tokens(third_made, plain) && third_made.keeps_tokens(first_made, plain));
+    assert!(
+        !first_made.keeps_tokens(third_made, LimitVariant::at_trust(50)),
+        "a proportional edit does not keep tokens"
+    );
     let registration = history.registration();
     let generations = registration.generations("a").map(|version| version.id);
     assert_eq!(generations.collect::<Vec<_>>(), [first.id(), second.id(), third.id()]);
@@ -112,7 +116,7 @@ fn a_reference_keeps_its_generation_and_nothing_else() {
         (unused.generations.iter().map(generation).collect::<Vec<_>>(), unused.names.len())
     };
     let first = edit(1);
-    let trusted = history.variant(&first, 7).unwrap();
+    let trusted = history.variant(&first, LimitVariant::at_trust(7)).unwrap();
     let (second, third, fourth) = (edit(2), edit(3), edit(4));
     assert_eq!(unused(), (vec![], 0));
     drop((first, second));
@@ -152,7 +156,61 @@ fn a_long_chain_of_edits_ends_without_recursion() {
     history.registration().remove(unused.generations.iter(), unused.names.iter());
     drop(unused);
     assert_eq!(history.registration().versions(), 2);
-    let edits = version(&first).generation.edits_to(version(&first).generation.newest(), 0).count();
+    let edits =
+        version(&first).generation.edits_to(version(&first).generation.newest(), LimitVariant::PLAIN).count();
     assert_eq!(edits, 199_998, "who holds the first can follow them all");
     drop((first, history));
+}
+
+#[test]
+fn an_override_is_a_variant_of_each_generation() {
+    let history = Plain::default();
+    let edit = |capacity| history.name("a", limit(capacity), Carry::AsIs, Nanos::ZERO).unwrap();
+    let doubled = LimitVariant::from(OverrideNumbers::Times(200));
+    let fixed = LimitVariant::from(OverrideNumbers::Fixed { rate: None, capacity: Some(7) });
+    let first = edit(10);
+    let at = |limit: &LimitRef, variant| history.variant(limit, variant).unwrap();
+    let capacities = |limit: &LimitRef| [doubled, fixed].map(|variant| at(limit, variant).limit().capacity());
+    assert_eq!(capacities(&first), [20, 7]);
+    assert_eq!(
+        at(&at(&first, doubled), fixed).id(),
+        at(&first, fixed).id(),
+        "of the limit, not of its variant"
+    );
+    assert_ne!(at(&first, LimitVariant { trust: 5, ..doubled }).id(), at(&first, doubled).id());
+    let second = edit(30);
+    assert_eq!(capacities(&second), [60, 7]);
+    let [first, second] = [&first, &second].map(|limit| &*version(limit).generation);
+    let edits = |variant| -> Vec<(u32, u32)> {
+        let edits = first.edits_to(second, variant);
+        edits.map(|edit| (edit.before.capacity(), edit.after.capacity())).collect()
+    };
+    assert_eq!((edits(doubled), edits(fixed)), (vec![(20, 60)], vec![(7, 7)]));
+    assert_eq!(first.numbers().count(), 4);
+}
+
+#[test]
+fn overrides_leave_half_of_the_numbers_to_limits() {
+    let history = Plain::default();
+    let plain = history.name("a", limit(10), Carry::AsIs, Nanos::ZERO).unwrap();
+    let overridden = |times| history.variant(&plain, OverrideNumbers::Times(times).into());
+    history.leave_numbers(VERSIONS_MAX / 2 + 1);
+    assert!(overridden(200).is_ok());
+    assert_eq!(overridden(300).unwrap_err(), LimitError::TooMany { max: VERSIONS_MAX });
+    assert!(overridden(200).is_ok(), "what is there stays");
+    assert!(history.name("b", limit(10), Carry::AsIs, Nanos::ZERO).is_ok());
+}
+
+#[test]
+fn a_bucket_is_kept_until_it_would_be_full_in_all_numbers() {
+    let history = Plain::default();
+    let plain = history.name("a", limit(10), Carry::AsIs, Nanos::ZERO).unwrap();
+    let kept = || version(&plain).extra_idle_time();
+    assert_eq!(kept(), Nanos::ZERO);
+    history.expect_override(&plain, OverrideNumbers::Fixed { rate: None, capacity: Some(40) });
+    assert_eq!(kept(), limit(40).fill_time());
+    history.expect_override(&plain, OverrideNumbers::Times(10));
+    assert_eq!(kept(), limit(40).fill_time(), "the longest");
+    history.variant(&plain, LimitVariant::at_trust(1)).unwrap();
+    assert!(kept() >= limit(40).trusted(100).unwrap().fill_time());
 }

@@ -1,8 +1,8 @@
-//! One version of a limit: the numbers of a generation at some trust.
+//! One version of a limit: the numbers of a generation in some variant.
 
 use std::sync::Arc;
 
-use tidegate_core::{Carry, Limit, Nanos};
+use tidegate_core::{Carry, Limit, LimitVariant, Nanos};
 
 use super::generation::Generation;
 use crate::LimitRef;
@@ -16,12 +16,12 @@ pub struct LimitVersion<D> {
     pub id: u64,
     /// The name of the limit.
     pub name: Arc<str>,
-    /// Its numbers, scaled by the trust.
+    /// Its numbers, as its variant has them.
     pub limit: Limit,
     /// The store's data for it.
     pub data: D,
-    /// The trust in hundredths; zero in the plain version of a generation.
-    pub trust: u8,
+    /// What they are scaled by; nothing in the plain version of a generation.
+    pub variant: LimitVariant,
     /// Its generation.
     pub generation: Arc<Generation>,
     /// The id of its history; zero outside any.
@@ -38,22 +38,15 @@ impl<D> LimitVersion<D> {
             name: limit.name().into(),
             limit: *limit.limit(),
             data,
-            trust: limit.trust(),
+            variant: limit.variant(),
             generation: Arc::new(generation),
             history: 0,
         }
     }
 
-    /// May a key have more trust at its next charge?
-    #[inline]
-    pub fn is_trusted(&self) -> bool {
-        self.generation.is_trusted()
-    }
-
-    /// How much longer a state of this version must be kept after it is full: until it would be full at any trust.
+    /// How much longer a state of this version must be kept after it is full: until it would be full in any variant.
     pub fn extra_idle_time(&self) -> Nanos {
-        let meter = self.limit.meter().filter(|_| self.is_trusted());
-        meter.map_or(Nanos::ZERO, |meter| meter.extra_idle_time(self.generation.limit.capacity()))
+        self.generation.extra_idle_time(self.variant, &self.limit)
     }
 }
 
@@ -75,10 +68,10 @@ impl<D: Send + Sync + 'static> LimitVersion<D> {
     }
 }
 
-/// The numbers of a state at this trust. If a limit cannot be scaled, no state was ever written with the scaled
+/// The numbers of a state in this variant. If a limit cannot be scaled, no state was ever written with the scaled
 /// numbers, and the plain ones are returned.
-pub fn scaled(limit: &Limit, trust: u8) -> Limit {
-    limit.trusted(trust).unwrap_or(*limit)
+pub fn scaled(limit: &Limit, variant: LimitVariant) -> Limit {
+    limit.at(variant).unwrap_or(*limit)
 }
 
 /// One instant on both clocks.

@@ -85,7 +85,7 @@ impl LogKey<'_> {
 
 impl KeptLog {
     /// Migrates the log to the version of `key`, edit by edit, and returns the quota that now applies; a log
-    /// that is already newer stays as it is. A change of trust does not change what was admitted.
+    /// that is already newer stays as it is. A change of the variant does not change what was admitted.
     fn migrate(&mut self, reader: &MemoryReader<'_>, key: &LogKey<'_>) -> LogQuota {
         if self.version == 0 || self.version == key.version.number {
             self.version = key.version.number;
@@ -102,7 +102,7 @@ impl KeptLog {
     }
 
     fn carry(&mut self, found: &MemoryVersion, to: &Generation) {
-        for edit in found.generation.edits_to(to, found.trust) {
+        for edit in found.generation.edits_to(to, found.variant) {
             edit.carry_log(&mut self.log, edit.at());
         }
     }

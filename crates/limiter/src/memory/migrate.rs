@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tidegate_core::{Limit, Meter, Nanos};
 
 use super::version::{LimitIdentity, MemoryReader, MemoryVersion};
-use crate::history::edits::carry_word_to_trust;
+use crate::history::edits::carry_word_to_variant;
 use crate::history::{FoundVersion, Generation};
 
 /// A version: the caller's own, or one found by its number.
@@ -44,7 +44,7 @@ impl MemoryReader<'_> {
     }
 
     /// The version to which a state found with version `found` is migrated when it is charged with version
-    /// `wanted`: that version, or, if the found generation is newer, the same trust in that generation. If that
+    /// `wanted`: that version, or, if the found generation is newer, the same variant in that generation. If that
     /// variant does not exist yet, the state stays as it is: making a version takes a lock, and this path must
     /// not wait for one.
     pub(crate) fn target<'v>(
@@ -55,11 +55,11 @@ impl MemoryReader<'_> {
         if found.generation.index <= wanted.generation.index {
             return KnownVersion::Own(wanted);
         }
-        KnownVersion::Found(self.at_trust(&found.generation, wanted.trust).unwrap_or(found))
+        KnownVersion::Found(self.in_variant(&found.generation, wanted.variant).unwrap_or(found))
     }
 
     /// Migrates a word from the version it was written with to `wanted`: each edit as of its own instant, a
-    /// change of trust as of `now`, which returns the instant on the clock that a meter uses.
+    /// change of the variant as of `now`, which returns the instant on the clock that a meter uses.
     pub(crate) fn migrate(
         &self,
         from: u32,
@@ -72,22 +72,25 @@ impl MemoryReader<'_> {
         }
         let found = self.get(from);
         let (limit, word) = edited(&found, word, &wanted.generation);
-        let trust = found.trust;
+        let variant = found.variant;
         let target = self.target(found, wanted);
-        let same_trust = target.trust == trust;
-        let word = if same_trust { word } else { carry_word_to_trust(&limit, word, &target.limit, now) };
+        let word = if target.variant == variant {
+            word
+        } else {
+            carry_word_to_variant((variant, &limit), word, (target.variant, &target.limit), now)
+        };
         (target.number, word)
     }
 
-    /// The state of a word, stored at another trust than that of version `decided`, if nothing is charged; `None`
-    /// if it is stored at that trust.
+    /// The state of a word, stored in another variant than that of version `decided`, if nothing is charged; `None`
+    /// if it is stored in that variant.
     pub(crate) fn unchanged(
         &self,
         (from, word): (u32, u64),
         decided: &MemoryVersion,
     ) -> Option<(Meter, u64)> {
         let found = self.known(from, decided);
-        if found.trust == decided.trust {
+        if found.variant == decided.variant {
             return None;
         }
         let (limit, word) = edited(&found, word, &decided.generation);
@@ -95,24 +98,18 @@ impl MemoryReader<'_> {
     }
 }
 
-/// A word migrated edit by edit to another generation, at the trust it was written with, and its limit there.
+/// A word migrated edit by edit to another generation, in the variant it was written with, and its limit there.
 pub(crate) fn edited(found: &MemoryVersion, word: u64, to: &Generation) -> (Limit, u64) {
-    let edits = found.generation.edits_to(to, found.trust);
+    let edits = found.generation.edits_to(to, found.variant);
     edits.fold((found.limit, word), |(_, word), edit| (edit.after, edit.carry_word(word, edit.at())))
 }
 
-/// Is nothing of a word used, whatever the trust of its next charge?
+/// Is nothing of a word used, whatever the variant of its next charge?
 pub(crate) fn is_idle(version: &MemoryVersion, word: u64, now: impl Fn(&Meter) -> Nanos) -> bool {
     let newest = version.generation.newest();
     let (limit, word) = edited(version, word, newest);
     // A limit that has become a sliding log keeps no state in slots.
-    limit.meter().is_none_or(|meter| {
-        if version.is_trusted() {
-            meter.is_idle_at_any_trust(word, newest.limit.capacity(), now(meter))
-        } else {
-            meter.is_idle(word, now(meter))
-        }
-    })
+    limit.meter().is_none_or(|meter| newest.is_idle(version.variant, meter, word, now(meter)))
 }
 
 #[cfg(test)]
@@ -120,7 +117,7 @@ mod tests {
     use super::*;
     use crate::LimitRef;
     use crate::memory::version::MemoryRegistry;
-    use tidegate_core::{Carry, Cost, Quota, token_bucket};
+    use tidegate_core::{Carry, Cost, LimitVariant, Quota, token_bucket};
 
     fn version(limit: &LimitRef) -> &MemoryVersion {
         MemoryVersion::of(limit).unwrap()
@@ -169,18 +166,18 @@ mod tests {
         let quota = |rate, capacity| Limit::from(Quota::new(rate, Nanos::SECOND, capacity).unwrap());
         let edit = |limit, carry, now| registry.name("a", limit, carry, now).unwrap();
         let first = edit(quota(10, 1_000), Carry::AsIs, at(100));
-        let trusted = registry.variant(&first, 100).unwrap();
+        let trusted = registry.variant(&first, LimitVariant::at_trust(100)).unwrap();
         let all = Cost::new(2_000);
         let drained = version(&trusted).meter().unwrap().take(0, all, at(100)).1.unwrap();
         let last = edit(quota(2, 500), Carry::Proportional, at(110));
         // 10 s at 15 are 150 of 2,000, in proportion 75 of 1,000; then 20 s at 3.
         let expected = 75 + 20 * 3;
         let up = |wanted: &LimitRef| migrate(&registry, &trusted, drained, wanted, at(130));
-        let same = up(&registry.variant(&last, 100).unwrap());
+        let same = up(&registry.variant(&last, LimitVariant::at_trust(100)).unwrap());
         assert_eq!(left(&registry, same, at(130)), expected);
         let plain = up(&last);
         assert_eq!((plain.0, left(&registry, plain, at(130))), (version(&last).number, expected));
-        let other = up(&registry.variant(&last, 50).unwrap());
+        let other = up(&registry.variant(&last, LimitVariant::at_trust(50)).unwrap());
         assert_eq!(left(&registry, other, at(130)), expected);
     }
 
@@ -191,7 +188,7 @@ mod tests {
         let (now, name) =
             (Nanos::from_secs(100), |limit| registry.name("a", limit, Carry::AsIs, Nanos::ZERO).unwrap());
         let (old, new) = (name(quota(10)), name(quota(20)));
-        let variant = |plain, trust| registry.variant(plain, trust).unwrap();
+        let variant = |plain, trust| registry.variant(plain, LimitVariant::at_trust(trust)).unwrap();
         let (old_trusted, new_trusted) = (variant(&old, 50), variant(&new, 50));
         let word = version(&new).meter().unwrap().take(0, Cost::new(12), now).1.unwrap();
         let up = |from, wanted| migrate(&registry, from, word, wanted, now);
@@ -207,7 +204,7 @@ mod tests {
         let registry = MemoryRegistry::default();
         let limit = Quota::new(1, Nanos::SECOND, 10).unwrap().into();
         let plain = registry.name("a", limit, Carry::AsIs, Nanos::ZERO).unwrap();
-        let trusted = registry.variant(&plain, 100).unwrap();
+        let trusted = registry.variant(&plain, LimitVariant::at_trust(100)).unwrap();
         let trusted = version(&trusted);
         let at = |millis| Nanos::from_secs(100).saturating_add(Nanos::from_millis(millis));
         // 15 of 20 are back after ten seconds, at 1.5 a second.
@@ -221,7 +218,7 @@ mod tests {
         // Five of ten are back after five seconds, and another ten after ten more.
         let word = plain.meter().unwrap().take(0, Cost::new(5), at(0)).1.unwrap();
         assert!(is_idle(plain, word, |_| at(5_000)), "nobody is trusted");
-        registry.variant(&limit, 1).unwrap();
+        registry.variant(&limit, LimitVariant::at_trust(1)).unwrap();
         assert!(!is_idle(plain, word, |_| at(14_999)));
         assert!(is_idle(plain, word, |_| at(15_000)));
     }

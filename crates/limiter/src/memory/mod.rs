@@ -29,7 +29,7 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
-use tidegate_core::{Cost, Limit, LimitDecision, LogQuota, Nanos};
+use tidegate_core::{Cost, Limit, LimitDecision, LimitVariant, LogQuota, Nanos, OverrideNumbers};
 
 use crate::charge::{TimedCost, all_or_nothing};
 use crate::history::ClockPair;
@@ -379,8 +379,12 @@ impl<C: Clock> Store for Memory<C> {
         self.registry.check_all(limits)
     }
 
-    fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
-        self.registry.variant(limit, trust)
+    fn variant(&self, limit: &LimitRef, variant: LimitVariant) -> Result<LimitRef, LimitError> {
+        self.registry.variant(limit, variant)
+    }
+
+    fn expect_override(&self, limit: &LimitRef, numbers: OverrideNumbers) {
+        self.registry.expect_override(limit, numbers);
     }
 
     #[inline]

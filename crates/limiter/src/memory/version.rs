@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
 
 use siphasher::sip::SipHasher13;
-use tidegate_core::{Limit, Meter};
+use tidegate_core::{Limit, LimitVariant, Meter};
 
 use super::overflow::Overflow;
 use super::slot::VERSION_BITS;
@@ -20,7 +20,7 @@ pub(crate) type MemoryReader<'a> = history::VersionReader<'a, Arc<LimitIdentity>
 /// A slot stores the number of the version with which its state is written.
 const _: () = assert!(VERSIONS_MAX < 1 << VERSION_BITS);
 
-/// The data that all versions of a limit share: every edit and every trust.
+/// The data that all versions of a limit share: every edit and every variant.
 #[derive(Debug)]
 pub(crate) struct LimitIdentity {
     /// Each limit hashes its keys with random numbers of its own, so that a client cannot choose two keys that
@@ -53,7 +53,7 @@ impl VersionData for Arc<LimitIdentity> {
         before.next().map_or_else(|| Arc::new(LimitIdentity::new()), |first| first.data.clone())
     }
 
-    fn variant(_: u8, plain: &MemoryVersion) -> Arc<LimitIdentity> {
+    fn variant(_: LimitVariant, plain: &MemoryVersion) -> Arc<LimitIdentity> {
         plain.data.clone()
     }
 }
@@ -76,7 +76,7 @@ mod tests {
         let hash = |name, capacity| {
             let quota = Quota::new(1, Nanos::SECOND, capacity).unwrap();
             let limit = registry.name(name, quota.into(), Carry::AsIs, Nanos::ZERO).unwrap();
-            let trusted = registry.variant(&limit, 50).unwrap();
+            let trusted = registry.variant(&limit, LimitVariant::at_trust(50)).unwrap();
             [&limit, &trusted].map(|limit| MemoryVersion::of(limit).unwrap().data.hash("key"))
         };
         let first = hash("a", 10);

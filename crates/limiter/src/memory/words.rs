@@ -16,7 +16,7 @@ use super::window_time::{ChargeTime, WindowTime, charged_at};
 use super::{HashedKey, Memory};
 use crate::Clock;
 use crate::charge::TimedCost;
-use crate::history::edits::extend_wait_for_stored_trust;
+use crate::history::edits::extend_wait_for_stored_variant;
 
 /// The rules of the slot protocol for one key at one instant.
 pub(super) struct KeyRules<'a> {
@@ -301,7 +301,7 @@ impl<C: Clock> Memory<C> {
         (charged_at, now): (Nanos, Nanos),
     ) -> u64 {
         let (charged, version) = (rules.version, rules.reader.known(version, rules.version));
-        if !charged.generation.keeps_tokens(&version.generation, charged.trust) {
+        if !charged.generation.keeps_tokens(&version.generation, charged.variant) {
             return state;
         }
         let meter = version.slot_meter();
@@ -346,7 +346,7 @@ impl<C: Clock> Memory<C> {
     }
 }
 
-/// Lengthens the wait of a denial if the key is stored at another trust.
+/// Lengthens the wait of a denial if the key is stored in another variant.
 fn extend_wait(
     rules: &KeyRules<'_>,
     decision: LimitDecision,
@@ -356,7 +356,7 @@ fn extend_wait(
     now: Nanos,
 ) -> LimitDecision {
     let unchanged = || rules.reader.unchanged((found.tag.version(), found.state), version);
-    extend_wait_for_stored_trust(decision, unchanged, cost, now)
+    extend_wait_for_stored_variant(decision, unchanged, cost, now)
 }
 
 /// A window of one slot.

@@ -2,7 +2,8 @@
 
 use super::{Charge, Harness, Store};
 use crate::{
-    Carry, Cost, Intent, Limit, LimitDecision, LimitRef, LogQuota, Nanos, Quota, Verdict, WindowQuota,
+    Carry, Cost, Intent, Limit, LimitDecision, LimitRef, LimitVariant, LogQuota, Nanos, Quota, Verdict,
+    WindowQuota,
 };
 
 /// The instant at which the checks begin: the start of a minute.
@@ -83,7 +84,11 @@ impl<'h, H: Harness> Bench<'h, H> {
     }
 
     pub(super) fn variant(&self, limit: &LimitRef, trust: u8) -> LimitRef {
-        self.store.variant(limit, trust).expect("the suite's quotas can be scaled")
+        self.store.variant(limit, LimitVariant::at_trust(trust)).expect("the suite's quotas can be scaled")
+    }
+
+    pub(super) fn overridden(&self, limit: &LimitRef, numbers: impl Into<LimitVariant>) -> LimitRef {
+        self.store.variant(limit, numbers.into()).expect("the suite's quotas can be overridden")
     }
 
     pub(super) fn charge(&self, intent: Intent, charges: &[Charge<'_>], now: Nanos) -> Verdict {

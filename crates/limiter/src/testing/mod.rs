@@ -31,6 +31,7 @@ mod carrying;
 mod deciding;
 mod delayed;
 mod keys;
+mod overriding;
 mod random;
 mod together;
 mod trusting;
@@ -103,6 +104,13 @@ fn checks<H: Harness>() -> Vec<Check<H>> {
         ("alternating trust admits no more than the most trust", trusting::alternating),
         ("an edit reaches keys at any trust", trusting::edits),
         ("the retry promise is kept across a change of trust", trusting::retry_promise),
+        ("an override replaces the numbers of a limit", overriding::other_numbers),
+        ("all overrides share one state", overriding::one_state),
+        ("asking in other numbers changes nothing", overriding::asking_changes_nothing),
+        ("a full bucket fills up in the numbers of an override", overriding::full_at_less),
+        ("alternating overrides admit no more than the largest", overriding::alternating),
+        ("an edit reaches keys under an override", overriding::edits),
+        ("the retry promise is kept across a change of the override", overriding::retry_promise),
         ("a delayed charge denies others", delayed::denies_others),
         ("places in a queue are exact", delayed::exact_places),
         ("a place given up was never taken", delayed::handed_back),

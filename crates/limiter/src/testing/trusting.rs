@@ -4,7 +4,7 @@ use super::bench::{
     Bench, START, at, bucket, fixed_window, sliding_log, sliding_window, ten_a_minute, ten_an_hour,
 };
 use super::{Harness, Random};
-use crate::{Carry, Limit, LimitError, LimitRef, Meter, Nanos, Outcome, Store};
+use crate::{Carry, Limit, LimitError, LimitRef, LimitVariant, Meter, Nanos, Outcome, Store};
 
 pub(super) fn scaled<H: Harness>(harness: &H) {
     for limit in ten_a_minute() {
@@ -12,14 +12,14 @@ pub(super) fn scaled<H: Harness>(harness: &H) {
         let limit = bench.limit("trusted", limit);
         for (trust, most) in [(0, 10), (5, 10), (55, 15), (100, 20)] {
             let variant = bench.variant(&limit, trust);
-            assert_eq!((variant.name(), variant.trust()), (limit.name(), trust), "{limit:?}");
+            assert_eq!((variant.name(), variant.variant().trust), (limit.name(), trust), "{limit:?}");
             assert_eq!(variant.limit(), &limit.limit().trusted(trust).expect("in range"));
             assert_eq!(bench.variant(&limit, trust).id(), variant.id(), "{variant:?}: made twice");
             assert_eq!(bench.drain(&variant, &[trust], 50, START), most, "{variant:?}");
         }
         assert_eq!(bench.variant(&limit, 0).id(), limit.id(), "no trust is the limit itself");
-        let too_much = bench.store().variant(&limit, 101);
-        assert!(matches!(too_much, Err(LimitError::Trust(_))), "{limit:?}: {too_much:?}");
+        let too_much = bench.store().variant(&limit, LimitVariant::at_trust(101));
+        assert!(matches!(too_much, Err(LimitError::Scaled(_))), "{limit:?}: {too_much:?}");
     }
     let bench = Bench::new(harness);
     let limit = bench.limit("rate", bucket(10, Nanos::SECOND, 30));
@@ -128,7 +128,7 @@ pub(super) fn alternating<H: Harness>(harness: &H) {
 }
 
 /// From each charge to each later one, no more than a limit allows.
-fn check_all(limit: &Limit, admitted: &[(Nanos, u64)]) {
+pub(super) fn check_all(limit: &Limit, admitted: &[(Nanos, u64)]) {
     let within = |from: u64, to: u64| -> u64 {
         admitted.iter().filter(|(at, _)| (from..=to).contains(&at.get())).map(|(_, cost)| cost).sum()
     };

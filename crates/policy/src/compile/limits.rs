@@ -32,6 +32,7 @@ impl Compiler<'_> {
         });
         let tag = if key.contains(&Descriptor::Tenant) { TagRule::Tenant } else { TagRule::Own };
         let rule = Rule {
+            ceiling: None,
             name: entry.name.value.as_str().into(),
             state: None,
             at: entry.at,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tidegate_core::{Carry, Cost, Limit, Nanos};
+use tidegate_core::{Carry, Cost, Limit, Meter, Nanos, OverrideNumbers, Rate};
 
 use crate::document::{HeaderFamily, Jitter, Missing, Mode, OnStoreError};
 use crate::{Condition, Descriptor, Facts, Numbers, Span};
@@ -34,6 +34,8 @@ pub struct Rule {
     pub limit: Limit,
     /// The numbers of the limit as they were written.
     pub numbers: Numbers,
+    /// What the ancestors of a tenant allow it: an override does not exceed that. `None` if there is nothing above.
+    pub ceiling: Option<Numbers>,
     /// What happens to the tokens when the numbers are edited.
     pub carry: Carry,
     /// What a request costs.
@@ -83,6 +85,33 @@ impl Rule {
             TagRule::Own => None,
             TagRule::Tenant => tenant,
             TagRule::Root(root) => Some(root),
+        }
+    }
+
+    /// The numbers of an override, at most what the ancestors of the tenant allow.
+    pub fn within_ceiling(&self, numbers: OverrideNumbers) -> OverrideNumbers {
+        let ceiling = self.ceiling.and_then(|ceiling| {
+            let rate = Rate::new(ceiling.rate, ceiling.window).ok()?;
+            Some((rate, ceiling.capacity))
+        });
+        let (Some((most, capacity_max)), Ok(limit)) = (ceiling, self.limit.at(numbers.into())) else {
+            return numbers;
+        };
+        let (rate, capacity) = match limit {
+            Limit::Meter(Meter::TokenBucket(quota)) => (Some(quota.rate()), Some(quota.capacity())),
+            Limit::Meter(Meter::SlidingWindow(quota) | Meter::FixedWindow(quota)) => {
+                (Rate::new(quota.limit().into(), quota.length()).ok(), None)
+            }
+            Limit::Log(quota) => (Rate::new(quota.limit().into(), quota.window()).ok(), None),
+        };
+        let is_within =
+            rate.is_none_or(|rate| rate <= most) && capacity.is_none_or(|capacity| capacity <= capacity_max);
+        if is_within {
+            return numbers;
+        }
+        OverrideNumbers::Fixed {
+            rate: rate.map(|rate| rate.min(most)),
+            capacity: capacity.map(|capacity| capacity.min(capacity_max)),
         }
     }
 

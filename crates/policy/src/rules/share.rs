@@ -50,6 +50,7 @@ impl RuleSet {
                 Ok(limit) => {
                     warnings.extend(too_small(rule, nodes));
                     (rule.limit, rule.numbers) = (limit, numbers);
+                    rule.ceiling = rule.ceiling.map(|ceiling| ceiling.divided(nodes, Algorithm::TokenBucket));
                 }
                 Err(error) => errors.push(out_of_range(rule, nodes, &error)),
             }

@@ -1,4 +1,4 @@
-//! Migrates a state that was found in other numbers: after an edit of the limit, or a change of trust.
+//! Migrates a state that was found in other numbers: after an edit of the limit, or in another variant.
 //!
 //! The rule is that of every store ([`tidegate::history::edits`]). Numbers that this node does not know come from an
 //! edit on another node: it is taken to be made now, and to keep the tokens as they are.
@@ -15,9 +15,9 @@
 
 use std::sync::Arc;
 
-use tidegate::history::edits::{Edit, carry_word_to_trust};
+use tidegate::history::edits::{Edit, carry_word_to_variant};
 use tidegate::history::scaled;
-use tidegate::{Algorithm, Carry, Cost, Limit, Meter, Nanos};
+use tidegate::{Algorithm, Carry, Cost, Limit, LimitVariant, Meter, Nanos};
 use tidegate_core::sliding_log::Log;
 
 use super::numbers_text::StateNumbers;
@@ -34,7 +34,7 @@ pub(crate) struct MigratedState {
     pub(crate) version: Arc<RedisVersion>,
     /// The state in its numbers.
     pub(crate) state: State,
-    /// If the trust changed: the bucket as it stays if nothing is charged.
+    /// If the variant changed: the bucket as it stays if nothing is charged.
     pub(crate) unchanged: Option<(Meter, u64)>,
     /// Is a token of the requested version still a token of this one?
     pub(crate) keeps_tokens: bool,
@@ -65,11 +65,12 @@ impl LimitRegistry {
         let known = std::iter::once(plain).chain(generations()).find(is_known);
         let (version, edits) = match known {
             Some(known) if known.generation.index > plain.generation.index => {
-                let variant = registration.version_at(&known.generation, requested.trust);
+                let variant = registration.version_at(&known.generation, requested.variant);
                 (variant.unwrap_or_else(|_| known.clone()), Vec::new())
             }
             Some(known) => {
-                let edits: Vec<Edit> = known.generation.edits_to(&plain.generation, numbers.trust).collect();
+                let edits: Vec<Edit> =
+                    known.generation.edits_to(&plain.generation, numbers.variant).collect();
                 let late = edits.first().is_some_and(|edit| written_after(&found, edit));
                 let edits = if late { vec![foreign_edit(&numbers, plain, now)] } else { edits };
                 (requested.clone(), edits)
@@ -85,21 +86,22 @@ impl LimitRegistry {
             }
         };
         let keeps_tokens = match known {
-            Some(known) => plain.generation.keeps_tokens(&known.generation, 0),
+            Some(known) => plain.generation.keeps_tokens(&known.generation, LimitVariant::PLAIN),
             None => numbers.limit == plain.generation.limit,
         };
-        let limit = edits.last().map_or_else(|| scaled(&numbers.limit, numbers.trust), |edit| edit.after);
+        let limit = edits.last().map_or_else(|| scaled(&numbers.limit, numbers.variant), |edit| edit.after);
         let state = fewer_tokens(&limit, after_edits(&found, &edits, |edit| edit.at().min(now)), || {
             after_edits(&found, &edits, |_| now)
         });
-        let retrusted = version.trust != numbers.trust;
+        let is_other = version.variant != numbers.variant;
         let unchanged = match (&limit, &state) {
-            (Limit::Meter(meter @ Meter::TokenBucket(_)), State::Word(word)) if retrusted => {
+            (Limit::Meter(meter @ Meter::TokenBucket(_)), State::Word(word)) if is_other => {
                 Some((*meter, *word))
             }
             _ => None,
         };
-        let state = if retrusted { retrust(state, &limit, &version.limit, now) } else { state };
+        let state =
+            if is_other { to_variant((numbers.variant, &limit), state, &version, now) } else { state };
         MigratedState { version, state, unchanged, keeps_tokens, poisoned }
     }
 }
@@ -147,8 +149,8 @@ fn too_far(meter: &Meter, (first, second): (u64, u64), now: Nanos) -> Option<Opt
 /// An edit that another node has made.
 fn foreign_edit(numbers: &StateNumbers, plain: &RedisVersion, now: Nanos) -> Edit {
     Edit {
-        before: scaled(&numbers.limit, numbers.trust),
-        after: scaled(&plain.generation.limit, numbers.trust),
+        before: scaled(&numbers.limit, numbers.variant),
+        after: scaled(&plain.generation.limit, numbers.variant),
         carry: Carry::AsIs,
         made: now.into(),
     }
@@ -196,10 +198,10 @@ fn fewer_tokens(limit: &Limit, state: State, other: impl FnOnce() -> State) -> S
     }
 }
 
-/// A state at another trust: a bucket keeps its tokens, a window or a log its counts.
-fn retrust(state: State, from: &Limit, to: &Limit, now: Nanos) -> State {
+/// A state in the variant of a version: a bucket keeps its tokens, a window or a log its counts.
+fn to_variant(from: (LimitVariant, &Limit), state: State, to: &RedisVersion, now: Nanos) -> State {
     match state {
-        State::Word(word) => State::Word(carry_word_to_trust(from, word, to, |_| now)),
+        State::Word(word) => State::Word(carry_word_to_variant(from, word, (to.variant, &to.limit), |_| now)),
         State::Log(log) => State::Log(log),
     }
 }

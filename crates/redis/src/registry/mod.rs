@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use tidegate::history::reclaim::Unused;
 use tidegate::history::{History, Registration, VersionData};
-use tidegate::{Limit, LimitError, LimitRef, NamedLimit, Nanos};
+use tidegate::{Limit, LimitError, LimitRef, LimitVariant, NamedLimit, Nanos, OverrideNumbers};
 
 pub use keys::BucketKey;
 pub(crate) use version::RedisVersion;
@@ -70,17 +70,24 @@ impl LimitRegistry {
         self.history.check_all(limits)
     }
 
-    /// The variant of a limit at some trust; takes a lock only the first time.
-    pub(crate) fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
+    /// A variant of a limit; takes a lock only the first time.
+    pub(crate) fn variant(&self, limit: &LimitRef, variant: LimitVariant) -> Result<LimitRef, LimitError> {
         if limit.id() != AD_HOC {
-            return self.history.variant(limit, trust);
+            return self.history.variant(limit, variant);
         }
-        if trust == 0 {
+        if variant == LimitVariant::PLAIN {
             return Ok(limit.clone());
         }
-        let scaled = limit.limit().trusted(trust)?;
+        let scaled = limit.limit().at(variant)?;
         VersionNames::check(limit.name(), &scaled)?;
-        Ok(limit.at_trust(trust, scaled, AD_HOC))
+        Ok(limit.in_variant(variant, scaled, AD_HOC))
+    }
+
+    /// Keys of a limit may soon be charged in these numbers.
+    pub(crate) fn expect_override(&self, limit: &LimitRef, numbers: OverrideNumbers) {
+        if limit.id() != AD_HOC {
+            self.history.expect_override(limit, numbers);
+        }
     }
 
     /// An ad hoc limit: its state belongs to its numbers. `None` if the scripts cannot count it.

@@ -1,5 +1,5 @@
 use super::*;
-use tidegate::{Carry, Quota};
+use tidegate::{Carry, LimitVariant, Quota};
 use tidegate_core::QuotaError;
 
 fn bucket(rate: u64, capacity: u32) -> Limit {
@@ -33,7 +33,7 @@ fn going_back_is_another_edition() {
         [text(&first), text(&second), text(&third)],
         ["b 1 1000000000 10", "b 1 1000000000 20", "b 1 1000000000 10 e1"]
     );
-    let trusted = registry.variant(&third, 50).unwrap();
+    let trusted = registry.variant(&third, LimitVariant::at_trust(50)).unwrap();
     assert_eq!(text(&trusted), "b 1 1000000000 10 t50 e1");
 }
 
@@ -41,12 +41,12 @@ fn going_back_is_another_edition() {
 fn a_variant_is_made_once_a_generation() {
     let registry = LimitRegistry::new("t");
     let plain = name(&registry, bucket(1, 10));
-    let trusted = registry.variant(&plain, 50).unwrap();
-    assert_eq!((trusted.name(), trusted.trust(), trusted.limit().capacity()), ("a", 50, 15));
-    assert_eq!(registry.variant(&plain, 50).unwrap().id(), trusted.id());
-    assert_eq!(registry.variant(&trusted, 50).unwrap().id(), trusted.id());
-    assert_eq!(registry.variant(&trusted, 0).unwrap().id(), plain.id());
-    let too_much = registry.variant(&plain, 101).unwrap_err();
+    let trusted = registry.variant(&plain, LimitVariant::at_trust(50)).unwrap();
+    assert_eq!((trusted.name(), trusted.variant().trust, trusted.limit().capacity()), ("a", 50, 15));
+    assert_eq!(registry.variant(&plain, LimitVariant::at_trust(50)).unwrap().id(), trusted.id());
+    assert_eq!(registry.variant(&trusted, LimitVariant::at_trust(50)).unwrap().id(), trusted.id());
+    assert_eq!(registry.variant(&trusted, LimitVariant::PLAIN).unwrap().id(), plain.id());
+    let too_much = registry.variant(&plain, LimitVariant::at_trust(101)).unwrap_err();
     assert_eq!(too_much, QuotaError::TrustTooHigh { hundredths: 101 }.into());
 }
 

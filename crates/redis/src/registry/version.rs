@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use tidegate::history::{self, VersionData};
-use tidegate::{Limit, LimitError};
+use tidegate::{Limit, LimitError, LimitVariant};
 
 use super::numbers_text::StateNumbers;
 use crate::calls::wire::numbers::countable;
@@ -21,7 +21,7 @@ pub(crate) type RedisVersion = history::LimitVersion<VersionNames>;
 #[derive(Debug)]
 pub(crate) struct VersionNames {
     written: ArcSwap<Written>,
-    /// For a version without trust: numbers that other nodes wrote its states in, and that this node does not know.
+    /// For a plain version: numbers that other nodes wrote its states in, and that this node does not know.
     foreign_numbers: Mutex<Vec<Limit>>,
     namer: KeyNamer,
     /// Every edition of a version of this name that was removed is lower, in whatever numbers. Shared by all versions
@@ -48,7 +48,7 @@ impl VersionNames {
 
     /// For an ad hoc limit.
     pub(super) fn ad_hoc(limit: Limit) -> VersionNames {
-        let numbers = StateNumbers { limit, trust: 0, edition: 0 };
+        let numbers = StateNumbers { limit, variant: LimitVariant::PLAIN, edition: 0 };
         VersionNames::new(numbers, KeyNamer::new(StateOwner::AdHoc(&numbers.text()), &limit), Arc::default())
     }
 
@@ -93,13 +93,13 @@ impl VersionData for VersionNames {
             }
         }
         let edition = same.max(removed_below.load(Ordering::Relaxed));
-        let numbers = StateNumbers { limit: *limit, trust: 0, edition };
+        let numbers = StateNumbers { limit: *limit, variant: LimitVariant::PLAIN, edition };
         VersionNames::new(numbers, KeyNamer::new(StateOwner::Named(name), limit), removed_below)
     }
 
-    fn variant(trust: u8, plain: &RedisVersion) -> VersionNames {
+    fn variant(variant: LimitVariant, plain: &RedisVersion) -> VersionNames {
         let data = &plain.data;
-        let numbers = StateNumbers { trust, ..data.written.load().numbers };
+        let numbers = StateNumbers { variant, ..data.written.load().numbers };
         VersionNames::new(numbers, data.namer.clone(), data.removed_below.clone())
     }
 

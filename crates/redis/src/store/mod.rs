@@ -8,8 +8,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tidegate::measure::DurationHistogram;
 use tidegate::{
-    Charge, Cost, Intent, Limit, LimitDecision, LimitError, LimitRef, MonotonicClock, NamedLimit, Nanos,
-    NowOrLater, OwnedCharge, Role, SharedBursts, Sleep, Store, Verdict,
+    Charge, Cost, Intent, Limit, LimitDecision, LimitError, LimitRef, LimitVariant, MonotonicClock,
+    NamedLimit, Nanos, NowOrLater, OverrideNumbers, OwnedCharge, Role, SharedBursts, Sleep, Store, Verdict,
 };
 
 use crate::bursts::WaitingPenalties;
@@ -327,8 +327,12 @@ impl<L: Link, C: Sleep> Store for RedisStore<L, C> {
         self.registry.check_all(limits)
     }
 
-    fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
-        self.registry.variant(limit, trust)
+    fn variant(&self, limit: &LimitRef, variant: LimitVariant) -> Result<LimitRef, LimitError> {
+        self.registry.variant(limit, variant)
+    }
+
+    fn expect_override(&self, limit: &LimitRef, numbers: OverrideNumbers) {
+        self.registry.expect_override(limit, numbers);
     }
 
     fn charge(

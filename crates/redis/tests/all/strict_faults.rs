@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::support::{PlainLink, Redis, fresh_prefix, heartbeat, runtime};
 use redis::Commands;
 use tidegate::{
-    Carry, Charge, Cost, Intent, Limit, LimitDecision, LogQuota, Meter, Nanos, Quota, Store, WindowQuota,
+    Carry, Charge, Cost, Intent, Limit, LimitDecision, LimitVariant, LogQuota, Meter, Nanos, Quota, Store,
+    WindowQuota,
 };
 use tidegate_redis::testing::{ServerOnlyStore, kept, kept_log};
 use tidegate_redis::{BucketEntry, BucketKey, CallAnswer, CallOutcome, CallVerb, Link, ScriptCall};
@@ -253,7 +254,7 @@ fn what_may_be_trusted_more_stays_until_it_would_be_full_at_any_trust() {
     let mut bench = Bench::new();
     let store = bench.store("t");
     let limit = store.limit("a", Quota::new(10, Nanos::HOUR, 10).unwrap().into(), Carry::AsIs, NOW).unwrap();
-    let trusted = store.variant(&limit, 100).unwrap();
+    let trusted = store.variant(&limit, LimitVariant::at_trust(100)).unwrap();
     let (hour, slack) = (3_600_000, 3_600_000);
     let mut life = |intent, limit, cost, expected: u64| {
         let _ = bench.charge(&store, intent, Charge::new(limit, b"key", Cost::new(cost)), NOW);
@@ -276,7 +277,7 @@ fn every_key_has_a_time_to_live_and_begins_with_the_prefix() {
     let store = bench.store("mine");
     for (index, limit) in limits().into_iter().enumerate() {
         let limit = store.limit(&format!("limit {index}"), limit, Carry::AsIs, NOW).unwrap();
-        let trusted = store.variant(&limit, 50).unwrap();
+        let trusted = store.variant(&limit, LimitVariant::at_trust(50)).unwrap();
         for key in [b"{x}".as_slice(), b"", b"\xff\0\r\n", b"key"] {
             for (intent, limit, cost) in [
                 (Intent::Take, &limit, 4),

@@ -11,7 +11,7 @@ use tidegate::engine::{
 };
 use tidegate_policy::Strategy;
 
-use super::bucket_output::{bucket_json, parts_json};
+use super::bucket_output::{bucket_json, override_line, parts_json};
 use super::tenant_output;
 use crate::commands::terminal::paint::{Paint, Tone, printable};
 use crate::identity::known_members::KnownMembers;
@@ -237,6 +237,9 @@ impl Text<'_> {
         let trust = bucket.trust.map(|trust| format!(", scaled by trust 0.{trust:02}"));
         let trust = trust.map(|text| text.replace("0.100", "1")).unwrap_or_default();
         writeln!(self.out, "      {}{trust}", bucket.limit)?;
+        if let Some(overridden) = &bucket.overridden {
+            writeln!(self.out, "      {}", printable(&override_line(overridden)))?;
+        }
         let (before, answer, cost) = (&bucket.before, &bucket.answer, bucket.cost);
         let key = match bucket.key.as_slice() {
             [] => whole.to_owned(),

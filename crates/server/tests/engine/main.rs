@@ -7,5 +7,6 @@ mod generate;
 mod keys;
 mod live;
 mod model;
+mod overridden;
 mod properties;
 mod trusted_run;

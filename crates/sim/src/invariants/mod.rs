@@ -232,8 +232,9 @@ fn check_requests(run: &ScenarioRun, notes: &RunNotes, violations: &mut Vec<Stri
     let scenario = &run.scenario;
     // With several slots, one may refuse, and then the others are handed back: two calls.
     let calls = if scenario.has_slots { 2 } else { 1 };
-    // After an edit, a call may have to be repeated with a migrated state.
-    let calls = if scenario.edits.is_empty() { calls } else { calls + 2 };
+    // After an edit or an override, a call may have to be repeated with a migrated state.
+    let is_same = scenario.edits.is_empty() && scenario.overrides.is_empty();
+    let calls = if is_same { calls } else { calls + 2 };
     let longest = Nanos::new(scenario.deadline.get() * calls);
     let was_stopped = |node: usize, from: Nanos, until: Nanos| {
         scenario.faults.iter().any(|fault| {

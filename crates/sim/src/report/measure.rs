@@ -133,6 +133,7 @@ fn scenario(nodes: usize, mode: StoreMode, shape: ArrivalShape, demand: u64) -> 
         bursts: None,
         edits: Vec::new(),
         actions: Vec::new(),
+        overrides: Vec::new(),
         sabotage: None,
     }
 }

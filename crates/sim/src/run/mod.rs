@@ -17,6 +17,7 @@ use crate::invariants::token_record::TokenRecord;
 use crate::scenario::Scenario;
 use crate::scenario::bursts::{EDIT_STAGGER, PolicyEdit};
 use crate::scenario::faults::{Fault, FaultKind};
+use crate::scenario::overrides::OverrideChange;
 use crate::world::lock;
 use crate::{ClockDriver, Model, Network, START, World};
 use node::{NodeAnswer, NodeLimiter};
@@ -129,8 +130,8 @@ impl ScenarioRun {
         for node in 0..self.scenario.nodes {
             self.start_node(node);
         }
-        // A user that is blocked, and a limit that is edited, break promises that were true when they were given.
-        if self.scenario.bursts.is_none() {
+        // A user that is blocked, and a limit whose numbers change, break promises that were true when they were given.
+        if self.scenario.bursts.is_none() && self.scenario.overrides.is_empty() {
             clients::probe_retry_promises(self);
         }
         for edit in &self.scenario.edits {
@@ -138,6 +139,9 @@ impl ScenarioRun {
         }
         for action in &self.scenario.actions {
             acting::schedule(self, *action);
+        }
+        for change in &self.scenario.overrides {
+            self.schedule_override(change);
         }
         for fault in &self.scenario.faults {
             self.schedule_fault(*fault);
@@ -161,6 +165,7 @@ impl ScenarioRun {
         let limiter = node::start(&self.world, &self.network, &self.scenario, node);
         self.network.bursts().started(node, self.world.now());
         self.apply_edits(&limiter);
+        self.apply_overrides(&limiter);
         lock(&self.nodes)[node] = Some(limiter);
         clients::start_clients(self, node);
     }
@@ -190,6 +195,28 @@ impl ScenarioRun {
     fn apply(&self, limiter: &NodeLimiter, edit: &PolicyEdit) {
         let policy = Policy::parse(&self.scenario.edited_policy(edit)).expect("an edited policy is valid");
         limiter.swap(policy).expect("a store holds a few limits");
+    }
+
+    /// Every node that lives then learns of a change of the overrides, one after the other.
+    fn schedule_override(&self, change: &OverrideChange) {
+        for node in 0..self.scenario.nodes {
+            let (run, change) = (self.clone(), change.clone());
+            let at = change.at.saturating_add(Nanos::new(EDIT_STAGGER.get() * node as u64));
+            self.world.at(at, move || {
+                if let Some(limiter) = run.limiter(node) {
+                    run.world.note(Some(node), format_args!("learns of {change:?}"));
+                    node::set_overrides(&limiter, &change);
+                }
+            });
+        }
+    }
+
+    /// A node that starts reads the newest overrides.
+    fn apply_overrides(&self, limiter: &NodeLimiter) {
+        let now = self.world.now();
+        if let Some(change) = self.scenario.overrides.iter().rfind(|change| change.at <= now) {
+            node::set_overrides(limiter, change);
+        }
     }
 
     fn end_node(&self, node: usize) -> Option<Arc<NodeLimiter>> {

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use tidegate::engine::bursts::BurstState;
-use tidegate::engine::{Limiter, Policy, Reason, Request};
-use tidegate::{Cost, MemoryOptions, Nanos};
+use tidegate::engine::{Limiter, OverrideRule, Overrides, Policy, Reason, Request, RuleSet};
+use tidegate::{Cost, MemoryOptions, Nanos, OverrideNumbers};
 use tidegate_redis::{RedisStore, StoreOptions};
 
 use crate::scenario::Scenario;
+use crate::scenario::overrides::OverrideChange;
 use crate::{Network, NodeClock, SimLink, World};
 
 /// The store of a node.
@@ -40,6 +41,18 @@ pub(crate) fn start(world: &World, network: &Network, scenario: &Scenario, node:
         maintained.store().run_maintenance().await;
     });
     limiter
+}
+
+/// Puts the overrides of a change in force.
+pub(crate) fn set_overrides(limiter: &NodeLimiter, change: &OverrideChange) {
+    let document = "version: 1\nlimits: []\nblock:\n- { \"descriptor:0\": key-0 }\n- { \"descriptor:0\": [key-1, key-2] }\n";
+    let who = RuleSet::from(Policy::parse(document).expect("it is valid"));
+    let whose = who.block().entries().iter().zip([change.busiest, change.others]);
+    let rules = whose.filter_map(|(who, times)| {
+        let numbers = OverrideNumbers::Times(times?);
+        Some(OverrideRule::new("override", "limit-0", numbers, who.clone(), Arc::default()))
+    });
+    limiter.set_overrides(Some(Overrides::new(rules)));
 }
 
 /// A node's answer to a request.

@@ -4,6 +4,7 @@ pub(crate) mod actions;
 pub(crate) mod bursts;
 mod failovers;
 pub(crate) mod faults;
+pub(crate) mod overrides;
 
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use tidegate_redis::StoreMode;
 use crate::scenario::actions::SimKeyAction;
 use crate::scenario::bursts::{BurstSpec, PolicyEdit, Sabotage};
 use crate::scenario::faults::{Fault, Faults};
+use crate::scenario::overrides::OverrideChange;
 use crate::{NetworkConditions, Random, START};
 
 /// A scenario to be run.
@@ -48,6 +50,8 @@ pub struct Scenario {
     pub edits: Vec<PolicyEdit>,
     /// Resets and grants, in the order of time.
     pub actions: Vec<SimKeyAction>,
+    /// Changes of the overrides, in the order of time.
+    pub overrides: Vec<OverrideChange>,
     /// A deliberate mistake. No seed has one.
     pub sabotage: Option<Sabotage>,
 }
@@ -135,11 +139,15 @@ pub const FIRST_BURST_SEED: u64 = 2 << 32;
 /// Seeds from this one on are scenarios in which keys are reset and get tokens, while any fault may happen.
 pub const FIRST_ACTION_SEED: u64 = 3 << 32;
 
+/// Seeds from this one on are override scenarios: the numbers of a limit are lowered and raised for some keys.
+pub const FIRST_OVERRIDE_SEED: u64 = 5 << 32;
+
 impl Scenario {
     /// The scenario of a seed.
     pub fn of(seed: u64) -> Scenario {
         match seed {
-            FIRST_ACTION_SEED.. => Scenario::of_actions(seed),
+            FIRST_OVERRIDE_SEED.. => Scenario::of_overrides(seed),
+            FIRST_ACTION_SEED..FIRST_OVERRIDE_SEED => Scenario::of_actions(seed),
             FIRST_BURST_SEED.. => Scenario::of_bursts(seed),
             FIRST_FAILOVER_SEED.. => Scenario::of_failovers(seed),
             _ => Scenario::of_faults(seed),
@@ -184,6 +192,7 @@ impl Scenario {
             bursts: None,
             edits: Vec::new(),
             actions: Vec::new(),
+            overrides: Vec::new(),
             sabotage: None,
         }
     }
@@ -248,9 +257,9 @@ impl Scenario {
         (self.is_calm() && is_steady && wanted >= rate * 3 / 2).then_some(rate)
     }
 
-    /// Are there neither faults nor edits?
+    /// Are there neither faults nor edits nor overrides?
     pub fn is_calm(&self) -> bool {
-        self.faults.is_empty() && self.edits.is_empty()
+        self.faults.is_empty() && self.edits.is_empty() && self.overrides.is_empty()
     }
 }
 

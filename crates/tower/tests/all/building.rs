@@ -8,8 +8,8 @@ use crate::common::{from, get};
 use http::{Request, Response, StatusCode};
 use tidegate::engine::PolicyError;
 use tidegate::{
-    Charge, Clock, Intent, LimitError, LimitRef, Memory, MemoryOptions, NamedLimit, Nanos, NowOrLater, Sleep,
-    Store, Verdict,
+    Charge, Clock, Intent, LimitError, LimitRef, LimitVariant, Memory, MemoryOptions, NamedLimit, Nanos,
+    NowOrLater, OverrideNumbers, Sleep, Store, Verdict,
 };
 use tidegate_tower::{LayerError, LimitBuilder, PolicyBuilder, RateLimitLayer};
 use tower::{Layer, ServiceExt, service_fn};
@@ -73,8 +73,12 @@ impl Store for Remote {
         self.memory.limits(limits, now)
     }
 
-    fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
-        self.memory.variant(limit, trust)
+    fn variant(&self, limit: &LimitRef, variant: LimitVariant) -> Result<LimitRef, LimitError> {
+        self.memory.variant(limit, variant)
+    }
+
+    fn expect_override(&self, limit: &LimitRef, numbers: OverrideNumbers) {
+        self.memory.expect_override(limit, numbers);
     }
 
     fn charge(

@@ -115,6 +115,22 @@ impl Bucket {
         carried
     }
 
+    /// The same bucket with the numbers of another override, untouched, with what is in this one at `at`. A full bucket
+    /// goes on filling from the instant at which it was full, in the new numbers.
+    pub(crate) fn overridden(&self, to: Bucket, at: Nanos) -> Bucket {
+        if self.since.is_zero() && self.level == self.capacity {
+            return to;
+        }
+        if self.came_in(at) < self.capacity {
+            return self.carry(to, Carry::AsIs, at);
+        }
+        let full_at = told(&(&self.since + (&self.capacity - &self.level) / &self.rate).max(Exact::zero()));
+        let mut carried = to;
+        let level = self.capacity.clone().min(carried.capacity.clone());
+        carried.set_level(level, full_at.min(at));
+        carried
+    }
+
     /// How much it would hold at `now` without a capacity.
     pub(crate) fn came_in(&self, now: Nanos) -> Exact {
         &self.level + &self.rate * (self.clock(now) - &self.since)

@@ -30,6 +30,7 @@ pub(crate) fn conclude(
         queued: false,
     };
     ruling.standings.extend(pairs.map(standing));
+    ruling.overrides.clone_from(&plan.overrides);
     let standings = &ruling.standings;
     let denied = |standing: &&RuleStanding| !standing.decision.is_allowed();
     let shadow = |standing: &&RuleStanding| rules.rule(standing.rule).is_shadow();

@@ -125,6 +125,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         }
         rules.plan_into(facts, plan);
         self.compute_trust(set, facts, plan, now);
+        self.apply_overrides(set, facts, plan, now);
         let is_denied = rules.denies_unknown_tenants() && facts.request.cost > Cost::ZERO;
         if plan.unknown_tenant && operation.is_new() {
             self.stats.unknown_tenants.add(0);

@@ -93,13 +93,13 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                                plan: &Plan,
                                request: &Request<'_>,
                                result: &StoreResult<S>| {
-            let charges = set.charges_of(plan, Payer::of(&set.rules, request, plan), cost, &self.store);
+            let charges = set.charges_of(plan, Payer::of(&set.rules, request), cost, &self.store);
             let ruling =
                 self.ruling_of(&set, plan, &charges, (Intent::Refund, result), (CanWait::DoesNotWait, now));
             drop(charges);
             self.make_decision(Guard::from_inner(set), ruling)
         };
-        let charges = set.charges_of(&plan, Payer::of(&set.rules, request, &plan), cost, &self.store);
+        let charges = set.charges_of(&plan, Payer::of(&set.rules, request), cost, &self.store);
         let result = self.charge_store(Intent::Refund, &charges, now);
         drop(charges);
         match result {
@@ -137,7 +137,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             drop(facts);
             return NowOrLater::Now((self.make_decision(set, ruling), None));
         }
-        let charges = set.charges(&plan, Payer::of(&set.rules, request, &plan), &self.store);
+        let charges = set.charges(&plan, Payer::of(&set.rules, request), &self.store);
         let charged = self.charge_store(operation.intent(), &charges, now);
         let asking = self.count_shared(&set, &facts, &mut notes, (&charged, charges.is_empty()), now);
         let unfinished = match (charged, asking) {
@@ -177,7 +177,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let PendingRequest { set, request, plan, mut notes } = pending;
         let set = Guard::from_inner(set);
         let facts = set.rules.facts(&request);
-        let mut charges = set.charges(&plan, Payer::of(&set.rules, &request, &plan), &self.store);
+        let mut charges = set.charges(&plan, Payer::of(&set.rules, &request), &self.store);
         let mut ruling = match unfinished {
             Unfinished::Denied(ruling) => *ruling,
             Unfinished::Waiting(_) | Unfinished::Asking(..) => {
@@ -198,9 +198,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let mut queued_charges: Option<Box<QueuedCharges>> = None;
         if may_queue(&ruling, operation) {
             let queued = self.queue_up(&set, &plan, &mut charges, &mut ruling, operation).await;
-            queued_charges = queued.map(|queued| {
-                in_queue(queued, Payer::of(&set.rules, &request, &plan), &charges, &ruling, &notes)
-            });
+            queued_charges = queued
+                .map(|queued| in_queue(queued, Payer::of(&set.rules, &request), &charges, &ruling, &notes));
         }
         self.finish(&set, &facts, &plan, &mut ruling, &notes, operation);
         drop((charges, facts));
@@ -300,7 +299,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         intent: Intent,
         now: Nanos,
     ) -> Ruling {
-        let subject = |index: usize| (plan.items()[index].rule, plan.trust);
+        let subject = |index: usize| (plan.items()[index].rule, set.variant_of(plan, index));
         let without = self.fall_back(set, subject, charges, intent, now);
         let mut ruling = conclude(&set.rules, plan, &without.verdict, now, CanWait::DoesNotWait);
         mark_without_store(&mut ruling, &without.closed);
@@ -380,7 +379,6 @@ fn in_queue(
         queued,
         plan: Plan::default(),
         taken: ruling.standings.iter().zip(charges).map(taken).collect(),
-        trust: payer.trust,
         tenant: payer.tenant.map(Box::from),
         at: ruling.at,
         notes: notes.clone(),

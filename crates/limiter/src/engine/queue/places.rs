@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidegate_core::Nanos;
-use tidegate_policy::{Plan, Request, Strategy, Trust};
+use tidegate_policy::{Plan, Request, Strategy};
 
 use super::BucketQueueKey;
 use super::bucket_queue::HeldPlace;
@@ -40,7 +40,6 @@ pub(crate) struct QueuedCharges {
     /// The delay of the charge on each limit; `None` if nothing was taken, because a limit that only degrades
     /// or is in shadow mode denied.
     pub(crate) taken: SmallVec<[Option<Nanos>; 8]>,
-    pub(crate) trust: Option<Trust>,
     pub(crate) tenant: Option<Box<str>>,
     /// When the request was decided.
     pub(crate) at: Nanos,
@@ -51,7 +50,7 @@ pub(crate) struct QueuedCharges {
 
 impl QueuedCharges {
     pub(crate) fn payer(&self) -> Payer<'_> {
-        Payer { trust: self.trust, tenant: self.tenant.as_deref() }
+        Payer { tenant: self.tenant.as_deref() }
     }
 }
 

@@ -94,6 +94,10 @@ fn write_limit(out: &mut Vec<u8>, head: &[u8], limit: &LimitStanding<'_>) {
     write_number(out, limit.decision.reset_after.as_millis_ceil());
     put(out, ",\"retry_after_ms\":");
     write_or(out, limit.decision.wait().map(Nanos::as_millis_ceil), "null");
+    if let Some(overridden) = limit.overridden {
+        put(out, ",\"override\":");
+        write_text(out, &overridden.id);
+    }
     put(out, if limit.rule.is_shadow() { ",\"mode\":\"shadow\"}" } else { "}" });
 }
 

@@ -64,10 +64,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         }
     }
 
-    /// The plan of a request, with its trust.
+    /// The plan of a request, with its trust and overrides.
     pub(in crate::engine) fn plan_of(&self, set: &Active, facts: &Facts<'_, '_>, now: Nanos) -> Plan {
         let mut plan = set.rules.plan(facts);
         self.compute_trust(set, facts, &mut plan, now);
+        self.apply_overrides(set, facts, &mut plan, now);
         plan
     }
 

@@ -13,7 +13,7 @@
 use std::sync::{Arc, PoisonError};
 
 use portable_atomic::AtomicU128;
-use tidegate_core::{Meter, Nanos};
+use tidegate_core::{LimitVariant, Meter, Nanos};
 
 use super::Memory;
 use super::migrate::{edited, is_idle};
@@ -124,7 +124,7 @@ impl Sweeper<'_, '_> {
         let fate = self.sweep.fates.get(number as usize).copied().unwrap_or_default();
         if let Some(generation) = fate.generation {
             let (found, next) = (self.reader.get(number), &self.sweep.generations[generation as usize].next);
-            match target(self.registration, next, found.trust) {
+            match target(self.registration, next, found.variant) {
                 Some(target) => {
                     self.work += (target.generation.index - found.generation.index) as usize;
                     migrate(state, &found, &target);
@@ -141,14 +141,14 @@ impl Sweeper<'_, '_> {
     }
 }
 
-/// The version to which a state is migrated: the same trust in the next generation that is kept. `None` if there is no
-/// number for it, or if that generation cannot be scaled: after a later edit the state must have its trust again.
+/// The version to which a state is migrated: the same variant in the next generation that is kept. `None` if there is no
+/// number for it, or if that generation cannot be scaled: after a later edit the state must have its variant again.
 fn target(
     registration: &Registering<'_>,
     next: &Arc<MemoryVersion>,
-    trust: u8,
+    variant: LimitVariant,
 ) -> Option<Arc<MemoryVersion>> {
-    registration.version_at(&next.generation, trust).ok()
+    registration.version_at(&next.generation, variant).ok()
 }
 
 impl<C: Clock> Memory<C> {
@@ -285,7 +285,7 @@ impl<C: Clock> Memory<C> {
     }
 }
 
-/// An entry migrated to another version at the same trust. A limit that has become a sliding log keeps no state in
+/// An entry migrated to another version in the same variant. A limit that has become a sliding log keeps no state in
 /// slots.
 fn migrated(entry: SlotEntry, found: &MemoryVersion, target: &MemoryVersion) -> SlotEntry {
     if target.meter().is_none() {

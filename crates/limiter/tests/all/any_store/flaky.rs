@@ -7,8 +7,9 @@ use std::task::Poll;
 
 use tidegate::engine::{AdHocError, AdHocLimit, AdHocRequest, Decision, Limiter, Policy, Request};
 use tidegate::{
-    Carry, Charge, Clock, Intent, Limit, LimitDecision as Limited, LimitError, LimitRef, ManualClock, Memory,
-    MemoryOptions, NamedLimit, Nanos, NowOrLater, OwnedCharge, Store, Verdict,
+    Carry, Charge, Clock, Intent, Limit, LimitDecision as Limited, LimitError, LimitRef, LimitVariant,
+    ManualClock, Memory, MemoryOptions, NamedLimit, Nanos, NowOrLater, OverrideNumbers, OwnedCharge, Store,
+    Verdict,
 };
 
 /// How far the store's clock is ahead.
@@ -150,8 +151,12 @@ impl Store for Flaky {
         self.memory.limits(limits, now)
     }
 
-    fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
-        self.memory.variant(limit, trust)
+    fn variant(&self, limit: &LimitRef, variant: LimitVariant) -> Result<LimitRef, LimitError> {
+        self.memory.variant(limit, variant)
+    }
+
+    fn expect_override(&self, limit: &LimitRef, numbers: OverrideNumbers) {
+        self.memory.expect_override(limit, numbers);
     }
 
     fn charge(

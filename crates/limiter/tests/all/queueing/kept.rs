@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
 use tidegate::{
-    Charge, Clock, Intent, LimitError, LimitRef, Memory, NamedLimit, Nanos, NowOrLater, Sleep, Store, Verdict,
+    Charge, Clock, Intent, LimitError, LimitRef, LimitVariant, Memory, NamedLimit, Nanos, NowOrLater,
+    OverrideNumbers, Sleep, Store, Verdict,
 };
 
 /// A clock that reports when its timers are due.
@@ -67,8 +68,12 @@ impl Store for Kept {
         self.memory.limits(limits, now)
     }
 
-    fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
-        self.memory.variant(limit, trust)
+    fn variant(&self, limit: &LimitRef, variant: LimitVariant) -> Result<LimitRef, LimitError> {
+        self.memory.variant(limit, variant)
+    }
+
+    fn expect_override(&self, limit: &LimitRef, numbers: OverrideNumbers) {
+        self.memory.expect_override(limit, numbers);
     }
 
     fn charge(

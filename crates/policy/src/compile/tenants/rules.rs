@@ -5,6 +5,8 @@ use std::collections::HashMap;
 
 use super::plane::{NodeTerms, Plane, limit_name, lowest, remainder_name};
 use super::{TENANT_RULES_MAX, charge_order};
+use tidegate_core::Algorithm;
+
 use crate::Problem;
 use crate::compile::{Compiler, terms};
 use crate::document::{BudgetMode, Missing, Mode, Sharing, StrategyEntry, TenantLimit};
@@ -96,7 +98,9 @@ impl Compiler<'_> {
             tenant.into_iter().chain(scope.map(|scope: &Spanned<Descriptor>| scope.value.clone())).collect();
         let name = limit_name(plane.tree.id(index), plane.upstream);
         let rule = self.tenant_rule(plane, index, &plane.terms(index), numbers, name)?;
-        Some(Rule { key, ..rule })
+        let above = plane.binding_ancestors(index).filter(|&ancestor| !plane.nodes[ancestor].shadow);
+        let above = above.filter_map(|ancestor| plane.nodes[ancestor].capped);
+        Some(Rule { key, ceiling: lowest(Algorithm::TokenBucket, above), ..rule })
     }
 
     /// The rule of what remains of a budget.
@@ -182,6 +186,7 @@ impl Compiler<'_> {
             false => TagRule::Root(plane.tree.root(index).into()),
         };
         Some(Rule {
+            ceiling: None,
             name: name.into(),
             state: None,
             at: entry.at,

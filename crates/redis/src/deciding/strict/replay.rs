@@ -1,7 +1,7 @@
 //! Computes the decisions from a server's answer, with core's arithmetic.
 
 use smallvec::SmallVec;
-use tidegate::history::edits::extend_wait_for_stored_trust;
+use tidegate::history::edits::extend_wait_for_stored_variant;
 use tidegate::{Cost, Limit, LimitDecision, Nanos, Outcome};
 use tidegate_core::LogQuota;
 
@@ -97,7 +97,7 @@ impl Replay<'_> {
             }
             _ => unreachable!("a state is of its limit's kind"),
         };
-        extend_wait_for_stored_trust(decision, || self.draft.parts[index].unchanged, entry.cost, self.at)
+        extend_wait_for_stored_variant(decision, || self.draft.parts[index].unchanged, entry.cost, self.at)
     }
 
     fn refuses(&self, index: usize, decision: &LimitDecision) -> bool {

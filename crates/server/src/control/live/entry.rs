@@ -5,6 +5,8 @@ use serde_json::Value;
 use tidegate_database::{LiveRow, UnixMillis};
 use tidegate_redis::SharedLiveEntry;
 
+use super::overrides::OverrideBody;
+
 /// What an entry does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LiveKind {
@@ -16,10 +18,13 @@ pub(crate) enum LiveKind {
     KillSwitch,
     /// Acts on the keys of a request, once on every node.
     Keys,
+    /// Gives a limit other numbers for some clients.
+    Override,
 }
 
 impl LiveKind {
-    const ALL: [LiveKind; 4] = [LiveKind::Block, LiveKind::Allow, LiveKind::KillSwitch, LiveKind::Keys];
+    const ALL: [LiveKind; 5] =
+        [LiveKind::Block, LiveKind::Allow, LiveKind::KillSwitch, LiveKind::Keys, LiveKind::Override];
 
     /// Its name.
     pub(crate) const fn as_str(self) -> &'static str {
@@ -28,6 +33,7 @@ impl LiveKind {
             LiveKind::Allow => "allow",
             LiveKind::KillSwitch => "kill_switch",
             LiveKind::Keys => "keys",
+            LiveKind::Override => "override",
         }
     }
 
@@ -62,6 +68,9 @@ pub(crate) struct LiveBody {
     /// The tenant to which its author was restricted. Only tokens that see this tenant may remove it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scope: Option<String>,
+    /// The limit and its other numbers, for an override.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) overridden: Option<OverrideBody>,
     /// For [`LiveKind::Keys`]: what to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) action: Option<KeyAction>,
@@ -165,7 +174,11 @@ mod tests {
         let entry = LiveEntry {
             id: "a".into(),
             kind: LiveKind::Allow,
-            body: LiveBody { who: json!({ "user": ["42", "43"] }), scope: Some("acme".into()), action: None },
+            body: LiveBody {
+                who: json!({ "user": ["42", "43"] }),
+                scope: Some("acme".into()),
+                ..LiveBody::default()
+            },
             until: Some(UnixMillis::new(5)),
             created_at: UnixMillis::new(1),
             author: "token:x".into(),

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use tidegate::{Clock, Nanos};
 use tidegate_database::LiveHead;
+use tidegate_policy::PathSpelling;
 use tidegate_redis::WakeTopic;
 
 use super::carrier::{CarrierError, LiveCarrier, LiveNews};
 use super::entry::{LiveEntry, LiveKind};
+use super::overrides::OverrideWork;
 use super::{KnownLive, LiveBoard, acting, gates};
 use crate::control::startup::unix_millis;
 use crate::node::Node;
@@ -35,6 +37,9 @@ pub(in crate::control) async fn follow(node: Arc<Node>) {
             _ => {}
         }
         is_failing = caught_up.is_err();
+        if let Some(control) = node.control() {
+            control.live().tell_uses(&node).await;
+        }
         wait(&node).await;
     }
 }
@@ -63,13 +68,8 @@ pub(super) async fn apply(node: &Arc<Node>, remove: &[String], add: &[LiveEntry]
     let _turn = board.catching_up.lock().await;
     {
         let mut known = board.known();
-        if !remove.is_empty() || add.iter().any(LiveEntry::is_gate) {
-            known.compiled = None;
-        }
-        for id in remove {
-            known.entries.remove(id);
-        }
-        known.entries.extend(add.iter().map(|entry| (entry.id.clone(), entry.clone())));
+        remove.iter().for_each(|id| known.put(id.clone(), None));
+        add.iter().for_each(|entry| known.put(entry.id.clone(), Some(entry.clone())));
     }
     put_in_force(node, board).await;
 }
@@ -121,7 +121,9 @@ async fn read_news(node: &Node, board: &LiveBoard) -> Result<(), CarrierError> {
         }
         if page.is_last {
             if let Some(rebuilt) = rebuilt {
-                *known = rebuilt;
+                let overrides = std::mem::take(&mut known.overrides);
+                let told_uses = std::mem::take(&mut known.told_uses);
+                *known = KnownLive { overrides, told_uses, ..rebuilt };
             }
             (known.head, known.answered) = (seen, Some(node.clock().now()));
             return Ok(());
@@ -135,36 +137,65 @@ async fn read_news(node: &Node, board: &LiveBoard) -> Result<(), CarrierError> {
 impl KnownLive {
     fn take(&mut self, news: Vec<LiveNews>) {
         for LiveNews { id, entry, .. } in news {
-            if entry.as_ref().is_none_or(LiveEntry::is_gate) {
-                self.compiled = None;
-            }
-            match entry {
-                Some(entry) => _ = self.entries.insert(id, entry),
-                None => _ = self.entries.remove(&id),
+            self.put(id, entry);
+        }
+    }
+
+    /// Adds an entry, or removes it.
+    pub(super) fn put(&mut self, id: String, entry: Option<LiveEntry>) {
+        let added = entry.as_ref().map(|entry| entry.kind);
+        let removed = match entry {
+            Some(entry) => self.entries.insert(id, entry),
+            None => self.entries.remove(&id),
+        };
+        for kind in added.into_iter().chain(removed.map(|entry| entry.kind)) {
+            match kind {
+                LiveKind::Override => self.compiled_overrides = None,
+                LiveKind::Block | LiveKind::Allow => self.compiled = None,
+                LiveKind::KillSwitch | LiveKind::Keys => {}
             }
         }
     }
+
+    /// The overrides to compile, if they have changed.
+    fn changed_overrides(&mut self, nodes: u32, spelling: PathSpelling) -> Option<OverrideWork> {
+        if self.compiled_overrides == Some(spelling) {
+            return None;
+        }
+        self.compiled_overrides = Some(spelling);
+        let overrides = self.entries.values().filter(|entry| entry.kind == LiveKind::Override);
+        Some(self.overrides.work(overrides, nodes, spelling))
+    }
 }
 
-/// Sets the kill switch, compiles the gates if they have changed, and forgets what has ended.
+/// Sets the kill switch, compiles the gates and the overrides if they have changed, and forgets what has ended.
 async fn put_in_force(node: &Arc<Node>, board: &LiveBoard) {
     let Some(control) = node.control() else { return };
     let (wall, spelling) = (node.clock().wall(), node.limiter().rules().spelling());
-    let entries: Option<Vec<LiveEntry>> = {
+    let (entries, overrides) = {
         let mut known = board.known();
         let now = unix_millis(wall);
-        // A gate that has ended does nothing, but it would be compiled for ever.
-        let mut has_ended = false;
-        known.entries.retain(|_, entry| {
-            has_ended |= !entry.holds(now) && entry.is_gate();
-            entry.holds(now)
-        });
-        let is_right = !has_ended && known.compiled == Some(spelling);
+        // An entry that has ended does nothing, but it would be compiled for ever.
+        let ended: Vec<String> =
+            known.entries.values().filter(|entry| !entry.holds(now)).map(|entry| entry.id.clone()).collect();
+        ended.into_iter().for_each(|id| known.put(id, None));
+        let is_right = known.compiled == Some(spelling);
         known.compiled = Some(spelling);
         let is_killed = known.entries.values().any(|entry| entry.kind == LiveKind::KillSwitch);
         node.follow_kill_switch(board.is_kill_switch_forced() || is_killed);
-        (!is_right).then(|| known.entries.values().filter(|entry| entry.is_gate()).cloned().collect())
+        let gates: Option<Vec<LiveEntry>> =
+            (!is_right).then(|| known.entries.values().filter(|entry| entry.is_gate()).cloned().collect());
+        (gates, known.changed_overrides(node.settings().nodes, spelling))
     };
+    if let Some(work) = overrides {
+        match control.run_long(move || work.run(wall)).await {
+            Some((overrides, compiled)) => {
+                board.known().overrides = compiled;
+                node.limiter().set_overrides(overrides);
+            }
+            None => tracing::error!("the overrides could not be compiled; the previous ones stay in force"),
+        }
+    }
     if let Some(entries) = entries {
         let compiled = control.run_long(move || gates::compile(&entries, spelling, wall)).await;
         match compiled {

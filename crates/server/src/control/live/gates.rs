@@ -58,7 +58,7 @@ pub(crate) fn check_who(entry: &LiveEntry, spelling: PathSpelling, now: Nanos) -
             "`{shown}` is no descriptor; descriptors are such as user, ip, header:x-api-key"
         ));
     }
-    parse(std::slice::from_ref(entry), spelling, now).map(|_| ())
+    parse_who(&[entry], spelling, now).map(|_| ())
 }
 
 /// The entries that hold for a request. Where no gate finds any, which costs little, there are none.
@@ -91,6 +91,20 @@ fn parse(entries: &[LiveEntry], spelling: PathSpelling, now: Nanos) -> Result<Ru
     let of = |kind: LiveKind| -> Value {
         entries.iter().filter(|entry| entry.kind == kind).map(document_entry).collect()
     };
+    parse_lists(of(LiveKind::Block), of(LiveKind::Allow), spelling, now)
+}
+
+/// Whom entries are about, as entries of `block`, in their order.
+pub(super) fn parse_who(
+    entries: &[&LiveEntry],
+    spelling: PathSpelling,
+    now: Nanos,
+) -> Result<RuleSet, String> {
+    let who = entries.iter().map(|entry| document_entry(entry)).collect();
+    parse_lists(who, Value::Array(Vec::new()), spelling, now)
+}
+
+fn parse_lists(block: Value, allow: Value, spelling: PathSpelling, now: Nanos) -> Result<RuleSet, String> {
     let document = json!({
         "version": 1,
         "limits": [],
@@ -99,8 +113,8 @@ fn parse(entries: &[LiveEntry], spelling: PathSpelling, now: Nanos) -> Result<Ru
             "decode_slash": spelling.decode_slash,
             "strip_params": spelling.strip_params,
         } },
-        "block": of(LiveKind::Block),
-        "allow": of(LiveKind::Allow),
+        "block": block,
+        "allow": allow,
     });
     let policy = Policy::parse_at(&document.to_string(), now).map_err(|error| {
         let first = error.problems.iter().find(|problem| problem.is_error());

@@ -2,9 +2,9 @@
 //! policy's source.
 //!
 //! [`carrier`] keeps them and carries them from node to node; every node follows it ([`following`]) and has a copy of all
-//! entries here. [`gates`] compiles blocks and exemptions for the engine, which decides by them; [`changing`] is how the
-//! admin API adds and removes entries. [`acting`] resets keys and grants tokens, and [`reduced`] keeps of a request what the
-//! other nodes need for that.
+//! entries here. [`gates`] compiles blocks and exemptions for the engine, which decides by them, and [`overrides`] the
+//! overrides of limits; [`changing`] is how the admin API adds and removes entries. [`acting`] resets keys and grants
+//! tokens, and [`reduced`] keeps of a request what the other nodes need for that.
 
 pub(crate) mod acting;
 mod answers;
@@ -14,13 +14,15 @@ pub(crate) mod entry;
 mod following;
 pub(crate) mod gates;
 mod kill_switch;
+pub(crate) mod overrides;
 mod reduced;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate::Nanos;
+use tidegate::engine::OverrideUse;
 use tidegate_database::{LiveHead, UnixMillis};
 use tidegate_policy::PathSpelling;
 use tokio::sync::{Notify, watch};
@@ -29,6 +31,7 @@ pub(super) use following::follow;
 
 use answers::AnswerBook;
 use entry::{LiveEntry, LiveKind};
+use overrides::{CompiledOverrides, ToldUses};
 
 /// The live entries that this node knows.
 #[derive(Debug)]
@@ -56,6 +59,10 @@ struct KnownLive {
     entries: BTreeMap<String, LiveEntry>,
     /// The spelling of paths that the gates are compiled with; `None` if they are not those of the entries.
     compiled: Option<PathSpelling>,
+    /// The same for overrides.
+    compiled_overrides: Option<PathSpelling>,
+    overrides: CompiledOverrides,
+    told_uses: ToldUses,
 }
 
 impl Default for LiveBoard {
@@ -98,6 +105,11 @@ impl LiveBoard {
     /// The entry with an id, if it holds.
     pub(crate) fn entry(&self, id: &str, now: UnixMillis) -> Option<LiveEntry> {
         self.known().entries.get(id).filter(|entry| entry.holds(now)).cloned()
+    }
+
+    /// When an override was last used on this node, and whether the store could not count in its numbers.
+    pub(crate) fn override_use(&self, id: &str) -> Option<Arc<OverrideUse>> {
+        self.known().overrides.use_of(id)
     }
 
     /// How many entries of a kind hold.

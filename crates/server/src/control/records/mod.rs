@@ -140,6 +140,8 @@ impl RecordSink {
                 | EventName::TrustChanged
                 | EventName::KeyReset
                 | EventName::KeyGranted
+                | EventName::OverrideAdded
+                | EventName::OverrideRemoved
         );
         // The same for the kill switch, which every node follows, unless the settings of this node switch it.
         let is_followed = event.name == EventName::KillSwitchChanged && event.reason.is_none();

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use tidegate::{
-    Charge, Intent, Limit, LimitError, LimitRef, Memory, MonotonicClock, NamedLimit, Nanos, NowOrLater,
-    SharedBursts, Store, Verdict,
+    Charge, Intent, Limit, LimitError, LimitRef, LimitVariant, Memory, MonotonicClock, NamedLimit, Nanos,
+    NowOrLater, OverrideNumbers, SharedBursts, Store, Verdict,
 };
 use tidegate_redis::{Health, RedisClient, RedisStore, StoreError};
 use tokio::task::unconstrained;
@@ -76,10 +76,17 @@ impl Store for NodeStore {
         }
     }
 
-    fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
+    fn variant(&self, limit: &LimitRef, variant: LimitVariant) -> Result<LimitRef, LimitError> {
         match self {
-            NodeStore::Local(memory) => memory.variant(limit, trust),
-            NodeStore::Shared(shared) => shared.store.variant(limit, trust),
+            NodeStore::Local(memory) => memory.variant(limit, variant),
+            NodeStore::Shared(shared) => shared.store.variant(limit, variant),
+        }
+    }
+
+    fn expect_override(&self, limit: &LimitRef, numbers: OverrideNumbers) {
+        match self {
+            NodeStore::Local(memory) => memory.expect_override(limit, numbers),
+            NodeStore::Shared(shared) => shared.store.expect_override(limit, numbers),
         }
     }
 

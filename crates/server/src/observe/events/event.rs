@@ -54,11 +54,15 @@ pub enum EventName {
     KeyReset,
     /// Somebody gave tokens to a bucket of a client.
     KeyGranted,
+    /// Somebody gave a limit other numbers for some clients.
+    OverrideAdded,
+    /// Somebody ended such an override.
+    OverrideRemoved,
 }
 
 impl EventName {
     /// All of them; the index of a name is its discriminant.
-    pub const ALL: [EventName; 21] = [
+    pub const ALL: [EventName; 23] = [
         EventName::RateLimitExceeded,
         EventName::SlidingWindowLimitExceeded,
         EventName::BurstDetectedWarning,
@@ -80,6 +84,8 @@ impl EventName {
         EventName::TrustChanged,
         EventName::KeyReset,
         EventName::KeyGranted,
+        EventName::OverrideAdded,
+        EventName::OverrideRemoved,
     ];
 
     /// Its name in events.
@@ -106,6 +112,8 @@ impl EventName {
             EventName::TrustChanged => "trust_changed",
             EventName::KeyReset => "key_reset",
             EventName::KeyGranted => "key_granted",
+            EventName::OverrideAdded => "override_added",
+            EventName::OverrideRemoved => "override_removed",
         }
     }
 
@@ -131,7 +139,9 @@ impl EventName {
             | EventName::LiveEntryRemoved
             | EventName::TrustChanged
             | EventName::KeyReset
-            | EventName::KeyGranted => EventSeverity::Info,
+            | EventName::KeyGranted
+            | EventName::OverrideAdded
+            | EventName::OverrideRemoved => EventSeverity::Info,
         }
     }
 }

@@ -67,6 +67,9 @@ const ASKED: Sent = Json("{\"request\":{\"tenant\":\"{tenant}\"}}");
 const WHO: Sent = Json("{\"who\":{\"tenant\":\"{tenant}\",\"user\":\"nobody\"}}");
 const GRANT: Sent =
     Json("{\"request\":{\"tenant\":\"{tenant}\"},\"limit\":\"tenant:{tenant}\",\"tokens\":1}");
+const OTHER_NUMBERS: Sent = Json(
+    "{\"who\":{\"tenant\":\"{tenant}\",\"user\":\"nobody\"},\"limit\":\"tenant:{tenant}\",\"multiplier\":2}",
+);
 const OFF: Sent = Json("{\"state\":\"off\"}");
 const OUTCOMES: Sent = Json("{\"outcomes\":[{\"user\":\"42\",\"successes\":1}]}");
 const RULES: Sent = Yaml("rules: []\n");
@@ -189,6 +192,10 @@ fn of_live_state() -> Vec<Row> {
         row("POST /keys/grant", "/keys/grant", GRANT, 401, operator(200), all(403), operator(404)),
         row("GET /keys/live", "/keys/live", Nothing, 401, all(200), all(200), all(200)),
         row("DELETE /keys/live/{id}", "/keys/live/nope", Nothing, 401, operator(404), operator(404), operator(404)),
+        row("GET /overrides", "/overrides", Nothing, 401, all(200), all(200), all(200)),
+        row("POST /overrides", "/overrides", OTHER_NUMBERS, 401, operator(201), operator(201), operator(404)),
+        row("GET /overrides/{id}", "/overrides/nope", Nothing, 401, all(404), all(404), all(404)),
+        row("DELETE /overrides/{id}", "/overrides/nope", Nothing, 401, operator(404), operator(404), operator(404)),
         row("GET /penalties", "/penalties", Nothing, 401, all(200), all(200), all(200)),
         row("DELETE /penalties/{id}", "/penalties/nope", Nothing, 401, operator(404), operator(404), operator(404)),
         row("GET /kill-switch", "/kill-switch", Nothing, 401, all(200), all(403), all(403)),

@@ -6,5 +6,6 @@ mod gates;
 mod kept;
 mod keys;
 mod kill_switch;
+mod overrides;
 mod penalties;
 mod trust;

@@ -1,6 +1,7 @@
 //! Random policies and traces, with numbers so small that limits are reached, and so few words that keys collide.
 
 mod limits;
+mod overrides;
 mod policy;
 mod tenants;
 mod trace;
@@ -9,6 +10,7 @@ mod trust;
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
+pub(crate) use self::overrides::{OverrideStep, override_steps};
 use self::policy::Flavour;
 use crate::engine::Case;
 

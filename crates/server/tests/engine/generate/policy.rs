@@ -154,7 +154,7 @@ const HOSTS: &[&str] =
     &["api.example.com", "*.example.com", "*.other.example.com", "Example.COM", "up.test", "*.test"];
 
 /// An entry of `allow` or `block`.
-fn gate() -> impl Strategy<Value = Value> {
+pub(super) fn gate() -> impl Strategy<Value = Value> {
     let until =
         sometimes(60, word(&["1970-01-01T00:00:05Z", "1970-01-01T00:00:20Z", "1970-01-01T00:01:00Z"]));
     // Some entries depend on the credential and on something that is known before it.

@@ -16,9 +16,9 @@ pub(crate) struct Bucket {
 
 /// The level, the nanoseconds until the bucket is full, and the time until it holds the cost.
 ///
-/// A bucket that was last charged at another trust refills at that trust's rate until it is charged again, and a denial
-/// does not charge. A request that waits as long as a denial says must be admitted, so the wait is the longer one of
-/// both trusts, and the bucket is not full before.
+/// A bucket that was last charged in other numbers refills at their rate until it is charged again, and a denial does
+/// not charge. A request that waits as long as a denial says must be admitted, so the wait is the longer one of both
+/// numbers, and the bucket is not full before.
 pub(crate) fn look(bucket: Option<&Bucket>, quota: &Quota, cost: i128, now: i128) -> (Exact, i128, Exact) {
     let here = level(bucket, quota, now);
     let times = |level: &Exact, rate: &Exact| {
@@ -47,7 +47,22 @@ fn level(bucket: Option<&Bucket>, quota: &Quota, now: i128) -> Exact {
     if bucket.quota == *quota {
         return level.min(whole(quota.capacity));
     }
-    // At another trust: the same number of tokens, up to the capacity there.
+    if level < whole(0) {
+        // A charge in advance is owed until an instant, to the nanosecond, whatever the numbers.
+        let clock = Clock::of(quota);
+        let empty_until = ceil(&(&bucket.at - &bucket.tokens / &bucket.quota.rate));
+        return &quota.rate * (clock.reads(now) - clock.reads(empty_until));
+    }
+    if bucket.quota.overridden != quota.overridden && level >= whole(bucket.quota.capacity) {
+        // Full since an instant, to the nanosecond; since then it fills up in the new numbers.
+        let missing = whole(bucket.quota.capacity) - &bucket.tokens;
+        let full_at = ceil(&(&bucket.at + missing / &bucket.quota.rate)).min(now);
+        let clock = Clock::of(quota);
+        let since = clock.reads(now) - clock.reads(full_at);
+        let held = whole(bucket.quota.capacity) + &quota.rate * since;
+        return held.min(whole(quota.capacity));
+    }
+    // In other numbers: the same number of tokens, up to the capacity there.
     Clock::of(quota).rounds_down(&level).min(whole(quota.capacity))
 }
 
@@ -98,7 +113,7 @@ mod tests {
 
     fn per_second(rate: i128, capacity: i128) -> Quota {
         let rate = fraction(rate, 1_000_000_000);
-        Quota { algorithm: Algorithm::TokenBucket, rate, window: 1_000_000_000, capacity }
+        Quota { algorithm: Algorithm::TokenBucket, rate, window: 1_000_000_000, capacity, overridden: None }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::exact::Wait;
 use super::gates::{BurstTold, Detectors, gate};
 use super::matching::path_matches;
 use super::meter::{self, Reading, Usage};
+use super::overrides::{self, Override};
 use super::request::{Request, Spellings, normal_path};
 use super::terms::{self, Applied, Strategy};
 use super::trust::TrustModel;
@@ -31,6 +32,8 @@ pub(crate) struct Model {
     trust: Option<TrustModel>,
     /// The number of requests so far.
     requests: usize,
+    /// The overrides in force, newest first.
+    overrides: Vec<Override>,
 }
 
 /// A limit and its answer.
@@ -47,7 +50,13 @@ impl Model {
             detectors: Detectors::default(),
             trust: case.trust.as_ref().map(TrustModel::new),
             requests: 0,
+            overrides: Vec::new(),
         }
+    }
+
+    /// Replaces the overrides.
+    pub(crate) fn set_overrides(&mut self, newest_first: Vec<Override>) {
+        self.overrides = newest_first;
     }
 
     /// Decides a line of a trace.
@@ -178,6 +187,7 @@ impl Model {
             }
         }
         applied.extend(tenants::applying(&self.policy, route_cost, request));
+        applied.iter_mut().for_each(|limit| overrides::apply(limit, &self.overrides, request));
         self.weigh(applied, request.at(), noted)
     }
 
@@ -339,6 +349,9 @@ fn entries(said: &[Said]) -> Value {
                 "reset_after_ms": millis(Wait::For(reading.reset)),
                 "retry_after_ms": if reading.admits { json!(0) } else { millis(reading.wait) },
             });
+            if let Some(id) = &limit.overridden {
+                entry["override"] = json!(id);
+            }
             if limit.shadow {
                 entry["mode"] = json!("shadow");
             }

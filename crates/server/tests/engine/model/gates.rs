@@ -40,14 +40,14 @@ pub(crate) fn gate(policy: &Value, list: &str, by_identity: bool, request: &Requ
 }
 
 /// The conditions of an entry: all its members except those of the entry itself.
-fn conditions(entry: &Value) -> Value {
+pub(super) fn conditions(entry: &Value) -> Value {
     let own = ["description", "enabled", "reason", "until"];
     let named = entry.as_object().unwrap().iter().filter(|(name, _)| !own.contains(&name.as_str()));
     Value::Object(named.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>())
 }
 
 /// Parses a time on the first day of the epoch, to which all traces of these tests belong.
-fn instant(text: &str) -> i128 {
+pub(super) fn instant(text: &str) -> i128 {
     let time =
         text.strip_prefix("1970-01-01T").and_then(|rest| rest.strip_suffix('Z')).expect("the first day");
     let parts: Vec<i128> = time.split(':').map(|part| part.parse().unwrap()).collect();

@@ -47,15 +47,18 @@ pub(crate) fn applying(
             closed.push(group);
         }
         let descriptors = descriptors(limit);
-        let mut quota = terms::quota(limit).expect("a limit has numbers");
-        if uses_trust(policy) && is_personal(&descriptors) {
-            quota = quota.trusting(request.trust());
-        }
+        let plain = terms::quota(limit).expect("a limit has numbers");
+        let trust = (uses_trust(policy) && is_personal(&descriptors)).then(|| request.trust());
+        let quota = trust.map_or(plain.clone(), |trust| plain.trusting(trust));
         applied.push(Applied {
             name: limit["name"].as_str().unwrap().to_owned(),
             tier: tier(limit),
             key,
             quota,
+            plain,
+            trust,
+            ceiling: None,
+            overridden: None,
             cost: terms::cost(limit, route_cost, request),
             strategy: terms::strategy(limit),
             shadow,

@@ -45,6 +45,8 @@ pub(crate) struct Quota {
     pub(crate) window: i128,
     /// The most at once: a bucket's capacity, or a window's limit.
     pub(crate) capacity: i128,
+    /// The numbers of the override from which they are.
+    pub(crate) overridden: Option<String>,
 }
 
 impl Quota {
@@ -98,7 +100,7 @@ pub(crate) fn look(usage: Option<&Usage>, quota: &Quota, cost: i128, now: i128) 
 pub(crate) fn charge(usage: Option<&Usage>, quota: &Quota, cost: i128, now: i128) -> Usage {
     match quota.algorithm {
         Algorithm::TokenBucket => Usage::Bucket(Box::new(bucket::charge(bucket_of(usage), quota, cost, now))),
-        _ => Usage::Admitted(windows::charge(&admitted_of(usage), cost, now)),
+        _ => Usage::Admitted(windows::charge(&admitted_of(usage), quota, cost, now)),
     }
 }
 

@@ -10,6 +10,7 @@ mod gates;
 mod limits;
 mod matching;
 mod meter;
+pub(crate) mod overrides;
 mod request;
 pub(crate) mod tenants;
 mod terms;

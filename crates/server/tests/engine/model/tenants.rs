@@ -62,12 +62,14 @@ impl View<'_> {
             if named["id"] == "*" {
                 key.insert(0, id.to_owned());
             }
-            buckets.push((self.depth(named), false, self.bucket(named, tree.name(named), key, quota)));
+            let bucket = self.bucket(named, tree.name(named), key, quota);
+            buckets.push((self.depth(named), false, Applied { ceiling: tree.above(named), ..bucket }));
         }
         for ancestor in tree.binding(named).into_iter().filter(|node| tree.has_pool(node)) {
             if let Some(quota) = tree.effective(ancestor) {
                 let bucket = self.bucket(ancestor, tree.name(ancestor), Vec::new(), quota);
-                buckets.push((self.depth(ancestor), false, bucket));
+                let ceiling = tree.above(ancestor);
+                buckets.push((self.depth(ancestor), false, Applied { ceiling, ..bucket }));
             }
         }
         let mut child = named;
@@ -99,7 +101,11 @@ impl View<'_> {
             name,
             tier: "tenant",
             key,
+            plain: quota.clone(),
             quota,
+            trust: None,
+            ceiling: None,
+            overridden: None,
             cost: terms::tenant_cost(&terms, self.route_cost, self.request),
             strategy: terms::strategy(&terms),
             shadow: terms::shadow(self.policy, &terms),
@@ -194,6 +200,12 @@ impl<'t> Tree<'t> {
         let above = self.binding(node).into_iter().filter(|ancestor| !self.is_shadow(ancestor));
         let candidates = std::iter::once(node).chain(above).filter_map(|node| self.numbers(node)).collect();
         smallest(candidates, self.algorithm(node)?)
+    }
+
+    /// The smallest rate and capacity of the ancestors that bind it.
+    fn above(&self, node: &Value) -> Option<Quota> {
+        let above = self.binding(node).into_iter().filter(|ancestor| !self.is_shadow(ancestor));
+        smallest(above.filter_map(|node| self.numbers(node)).collect(), Algorithm::TokenBucket)
     }
 
     /// What is left of an allocated budget for the children without numbers, with the burst that the parent has.

@@ -25,6 +25,13 @@ pub(crate) struct Applied {
     /// The values of its key.
     pub(crate) key: Vec<String>,
     pub(crate) quota: Quota,
+    /// The numbers before trust, and the trust, if that scales them.
+    pub(crate) plain: Quota,
+    pub(crate) trust: Option<i128>,
+    /// What the ancestors of a tenant allow.
+    pub(crate) ceiling: Option<Quota>,
+    /// The override that has replaced its numbers.
+    pub(crate) overridden: Option<String>,
     pub(crate) cost: i128,
     pub(crate) strategy: Strategy,
     pub(crate) shadow: bool,
@@ -63,7 +70,7 @@ pub(crate) fn quota(terms: &Value) -> Option<Quota> {
     let window = span(sustained.get("window").map_or("second", |window| window.as_str().unwrap()));
     let algorithm = algorithm(terms);
     let capacity = if algorithm == Algorithm::TokenBucket { capacity(terms, rate) } else { rate };
-    Some(Quota { algorithm, rate: fraction(rate, window), window, capacity })
+    Some(Quota { algorithm, rate: fraction(rate, window), window, capacity, overridden: None })
 }
 
 fn capacity(terms: &Value, rate: i128) -> i128 {

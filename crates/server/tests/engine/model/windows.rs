@@ -18,9 +18,14 @@ pub(crate) fn look(admitted: &Admitted, quota: &Quota, cost: i128, now: i128) ->
     }
 }
 
-/// The history with this cost added.
-pub(crate) fn charge(admitted: &Admitted, cost: i128, now: i128) -> Vec<(i128, i128)> {
-    admitted.iter().copied().chain([(now, cost)]).collect()
+/// The history with this cost added. Of what was admitted in larger numbers, a window keeps at most twice the limit; a
+/// log keeps everything.
+pub(crate) fn charge(admitted: &Admitted, quota: &Quota, cost: i128, now: i128) -> Vec<(i128, i128)> {
+    let kept = match quota.algorithm {
+        Algorithm::SlidingLog => admitted.to_vec(),
+        _ => trimmed(admitted, &Quota { capacity: 2 * quota.capacity, ..quota.clone() }),
+    };
+    kept.into_iter().chain([(now, cost)]).collect()
 }
 
 /// The usage that counts under a limit: each window at most up to the limit.
@@ -99,7 +104,7 @@ mod tests {
     use super::*;
 
     fn ten_in_ten_seconds(algorithm: Algorithm) -> Quota {
-        Quota { algorithm, rate: fraction(1, SECOND), window: 10 * SECOND, capacity: 10 }
+        Quota { algorithm, rate: fraction(1, SECOND), window: 10 * SECOND, capacity: 10, overridden: None }
     }
 
     #[test]

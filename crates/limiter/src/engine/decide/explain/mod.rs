@@ -112,6 +112,8 @@ pub struct ExplainedBucket {
     pub is_shared: bool,
     /// The algorithm and its numbers, in words.
     pub limit: String,
+    /// The override from which they are.
+    pub overridden: Option<ExplainedOverride>,
     /// The trust by which they are scaled, in hundredths.
     pub trust: Option<u8>,
     /// The cost of the request for this limit.
@@ -126,6 +128,21 @@ pub struct ExplainedBucket {
     pub shadow: bool,
     /// What happens to a request that the limit denies.
     pub strategy: Strategy,
+}
+
+/// An override that matches the request.
+#[derive(Clone, Debug)]
+pub struct ExplainedOverride {
+    /// Its name.
+    pub id: String,
+    /// Why it is there.
+    pub reason: Option<String>,
+    /// When it ends, by the wall clock.
+    pub until: Option<Nanos>,
+    /// The numbers of the limit without it, in words.
+    pub instead_of: String,
+    /// Could the limit not have its numbers? Then the limit itself applies.
+    pub is_refused: bool,
 }
 
 impl<C: Clock> Limiter<Memory<C>, C> {
@@ -167,7 +184,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     ) -> Vec<NowOrLater<'_, Result<Verdict, S::Error>>> {
         let facts = set.rules.facts(request);
         let plan = self.plan_of(set, &facts, now);
-        let charges = set.charges(&plan, Payer::of(&set.rules, request, &plan), &self.store);
+        let charges = set.charges(&plan, Payer::of(&set.rules, request), &self.store);
         let mut states = Vec::with_capacity(2 * charges.len());
         for charge in charges {
             let mut free = charge;
@@ -286,7 +303,7 @@ impl<S: Store> Buckets<'_, '_, '_, S> {
         let (set, facts, plan) = (self.set, self.facts, self.plan);
         let rule = set.rules.rule(item.rule);
         let index = plan.items().iter().position(|other| other == item).expect("the item is in this plan");
-        let charge = set.charges(plan, Payer::of(&set.rules, facts.request, plan), self.store)[index];
+        let charge = set.charges(plan, Payer::of(&set.rules, facts.request), self.store)[index];
         // The bucket of a whole tenant has no key; the key of the rule only divides the tenant's own bucket.
         let aggregate = charge.key.is_empty() && rule.tier == Tier::Tenant;
         let trusted = rule.adaptive && set.rules.uses_trust();
@@ -296,12 +313,22 @@ impl<S: Store> Buckets<'_, '_, '_, S> {
             limit: match charge.limit.limit() {
                 plain if *plain == rule.limit => rule.numbers.describe(plain.algorithm()),
                 scaled => match plan.trust.and_then(|trust| rule.numbers.trusted(trust.hundredths())) {
-                    Some(numbers) if scaled.algorithm() == Algorithm::TokenBucket => {
+                    Some(numbers)
+                        if scaled.algorithm() == Algorithm::TokenBucket
+                            && charge.limit.variant().numbers.is_none() =>
+                    {
                         numbers.describe(scaled.algorithm())
                     }
                     _ => scaled.to_string(),
                 },
             },
+            overridden: plan.override_of(index).map(|found| ExplainedOverride {
+                id: found.id.to_string(),
+                reason: found.reason.as_deref().map(str::to_owned),
+                until: found.until,
+                instead_of: rule.numbers.describe(rule.limit.algorithm()),
+                is_refused: charge.limit.variant().numbers.is_none(),
+            }),
             trust: plan.trust.filter(|_| trusted).map(|trust| trust.hundredths()),
             cost: charge.cost.get(),
             cost_from: rule.cost.explain(facts),

@@ -11,13 +11,14 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use arc_swap::ArcSwap;
 use smallvec::SmallVec;
-use tidegate_core::{Cost, LimitDecision, Nanos, Outcome};
+use tidegate_core::{Cost, LimitDecision, LimitVariant, Nanos, Outcome};
 use tidegate_policy::document::OnStoreError;
-use tidegate_policy::{Rule, RuleSet, Trust};
+use tidegate_policy::{Rule, RuleSet, override_share};
 
-use crate::engine::active::{Active, Charges, LimitHandle};
+use crate::engine::active::{Active, Charges};
 use crate::engine::counting::counters::Totals;
 use crate::engine::decision::{Refuser, Ruling};
+use crate::engine::limit_handle::LimitHandle;
 use crate::engine::limiter::Limiter;
 use crate::engine::reason::Reason;
 use crate::{
@@ -205,8 +206,8 @@ pub(crate) fn mark_without_store(ruling: &mut Ruling, closed: &Closed) {
     }
 }
 
-/// The rule of a charge, and the trust of its request.
-pub(crate) type ChargedRule = (u32, Option<Trust>);
+/// The rule of a charge, and its variant.
+pub(crate) type ChargedRule = (u32, LimitVariant);
 
 impl<S: Store, C: Clock> Limiter<S, C> {
     /// Adds memory for limits whose `on_store_error` is `local`: while the store fails, this node's share of
@@ -294,7 +295,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         set.share.load_full()
     }
 
-    /// Applies charges without the store. `subject` returns the rule and trust of a charge.
+    /// Applies charges without the store. `subject` returns the rule and the variant of a charge. This node has its
+    /// share of the numbers of an override too.
     pub(crate) fn fall_back(
         &self,
         set: &Active,
@@ -320,9 +322,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         if let Some(share) = &share {
             let indices = (0..charges.len()).filter(|&index| choices[index] == OnStoreError::Local);
             let charge = |index: usize| {
-                let (rule, trust) = subject(index);
-                let trust = set.trust_in(set.rules.rule(rule), trust);
-                Charge { limit: share.limits[rule as usize].at(trust, &*share.memory), ..charges[index] }
+                let (rule, variant) = subject(index);
+                let numbers = variant.numbers.map(|numbers| override_share(numbers, share.nodes));
+                let variant = LimitVariant { numbers, ..variant };
+                Charge { limit: share.limits[rule as usize].at(variant, &*share.memory), ..charges[index] }
             };
             let charges: Charges<'_> = indices.map(charge).collect();
             share.memory.clock().set((now, self.clock.wall_at(now)));

@@ -22,7 +22,7 @@ fn rules(capacity: u32) -> RuleSet {
 
 fn take(share: &NodeShare, cost: u32) -> Vec<u32> {
     let charge = |limit| Charge::new(limit, b"key", Cost::new(cost));
-    let limits = share.limits.iter().map(|handle| handle.at(Trust::NONE, &*share.memory));
+    let limits = share.limits.iter().map(|handle| handle.at(LimitVariant::PLAIN, &*share.memory));
     let charges: Charges<'_> = limits.map(charge).collect();
     let verdict = share.memory.charge_now(Intent::Take, &charges, Nanos::SECOND);
     verdict.decisions.iter().map(|decision| decision.remaining).collect()
@@ -98,8 +98,9 @@ fn windows_go_by_the_wall_clock_without_the_store_too() {
     let limiter = Limiter::in_memory(rules, OPTIONS, clock.clone()).unwrap().with_fallback(OPTIONS).unwrap();
     let set = limiter.active.load_full();
     let allowed = || {
-        let charges = [Charge::new(set.bound[0].handle(), b"key", Cost::new(4))];
-        let without = limiter.fall_back(&set, |_| (0, None), &charges, Intent::Take, clock.now());
+        let charges = [Charge::new(set.bound[0].limit(), b"key", Cost::new(4))];
+        let without =
+            limiter.fall_back(&set, |_| (0, LimitVariant::PLAIN), &charges, Intent::Take, clock.now());
         without.verdict.allowed
     };
     assert!(allowed() && !allowed());

@@ -40,9 +40,9 @@ type AdHocDecisions = SmallVec<[LimitDecision; 2]>;
 #[derive(Default)]
 pub(super) struct JointCharges<'p> {
     pub(super) charges: Charges<'p>,
-    /// The rule and trust of each charge.
+    /// The rule and the variant of each charge.
     subjects: SmallVec<[ChargedRule; 8]>,
-    /// Identifies a bucket by its key and the id of its limit in the store, whatever the trust.
+    /// Identifies a bucket by its key and the id of its limit in the store, whatever the variant.
     buckets: IndexedSet<(u64, &'p [u8])>,
     /// Ad hoc buckets, in the shared store or in this node's memory.
     pub(super) ad_hoc: SmallVec<[JointAdHoc<'p>; 2]>,
@@ -92,7 +92,7 @@ pub(super) struct JointOutcome {
 
 impl<'p> JointCharges<'p> {
     /// Adds a charge and returns the index of its bucket. If several requests charge one bucket, the largest
-    /// cost is charged, at the trust of the request that has it.
+    /// cost is charged, in the variant of the request that has it.
     pub(super) fn add(&mut self, limit: u64, subject: ChargedRule, charge: Charge<'p>) -> usize {
         if let Some(index) = self.buckets.find_or_add((limit, charge.key)) {
             if charge.cost > self.charges[index].cost {

@@ -250,10 +250,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         together: &mut JointCharges<'p>,
     ) -> PartBuckets {
         let request = part.facts.request;
-        let charges = set.charges(&part.plan, Payer::of(&set.rules, request, &part.plan), &self.store);
-        let items = part.plan.items().iter().zip(charges);
-        let add = |(item, charge): (&tidegate_policy::PlanItem, _)| {
-            together.add(set.limit_id(item.rule), (item.rule, part.plan.trust), charge)
+        let charges = set.charges(&part.plan, Payer::of(&set.rules, request), &self.store);
+        let items = part.plan.items().iter().zip(charges).enumerate();
+        let add = |(index, (item, charge)): (usize, (&tidegate_policy::PlanItem, _))| {
+            let subject = (item.rule, set.variant_of(&part.plan, index));
+            together.add(set.limit_id(item.rule), subject, charge)
         };
         PartBuckets::Policy(items.map(add).collect())
     }
@@ -289,7 +290,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             let own_costs: Charges<'_> = charged_more.iter().map(|&index| own[index]).collect();
             // If the store fails now, the decision on the larger cost stands.
             let peeked = if outcome.without_store.is_some() {
-                let subject = |i: usize| (items[charged_more[i]].rule, part.plan.trust);
+                let subject =
+                    |i: usize| (items[charged_more[i]].rule, set.variant_of(&part.plan, charged_more[i]));
                 Some(self.fall_back(set, subject, &own_costs, Intent::Peek, now).verdict)
             } else {
                 self.store.charge(Intent::Peek, &own_costs, now).await.ok()

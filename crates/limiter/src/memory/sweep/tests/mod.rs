@@ -5,7 +5,7 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use proptest::prelude::*;
-use tidegate_core::{Carry, Cost, Limit, LogQuota, Quota, WindowQuota};
+use tidegate_core::{Carry, Cost, Limit, LogQuota, OverrideNumbers, Quota, WindowQuota};
 
 use super::*;
 use crate::{Charge, Intent, LimitRef, ManualClock, MemoryOptions, NamedLimit, Store, Verdict};
@@ -125,13 +125,13 @@ fn an_overflow_bucket_that_was_swept_is_used_again() {
 fn a_generation_without_a_number_for_its_states_waits() {
     let memory = memory(100, 1_000);
     let edit = |capacity| memory.limit("a", bucket(1, capacity), Carry::AsIs, START).unwrap();
-    let trusted = memory.variant(&edit(10), 50).unwrap();
+    let trusted = memory.variant(&edit(10), LimitVariant::at_trust(50)).unwrap();
     assert!(take(&memory, &trusted, b"key", 8, START).allowed);
     drop(trusted);
     let newest = edit(20);
     memory.registry.leave_numbers(0);
     sweep_all(&memory);
-    let trusted = |limit| memory.variant(limit, 50);
+    let trusted = |limit| memory.variant(limit, LimitVariant::at_trust(50));
     assert_eq!(left(&memory, &newest, b"key", START), 7, "nothing was lost");
     assert!(trusted(&newest).is_err(), "no number is free");
     memory.registry.leave_numbers(1);
@@ -145,7 +145,7 @@ fn a_generation_without_a_number_for_its_states_waits() {
 fn a_generation_that_has_no_version_for_the_trust_of_a_state_waits_too() {
     let memory = memory(100, 1_000);
     let edit = |limit| memory.limit("a", limit, Carry::AsIs, START).unwrap();
-    let trusted = |limit: &LimitRef| memory.variant(limit, 100).unwrap();
+    let trusted = |limit: &LimitRef| memory.variant(limit, LimitVariant::at_trust(100)).unwrap();
     assert!(take(&memory, &trusted(&edit(bucket(1, 10))), b"key", 1, START).allowed);
     let _too_large_for_trust = edit(bucket(1 << 32, u32::MAX));
     sweep_all(&memory);
@@ -185,7 +185,7 @@ fn a_limit_of_another_store_is_not_mistaken_for_one_of_this() {
 enum Act {
     Edit { name: usize, limit: usize, carry: Carry, keeps_old: bool },
     Remove { name: usize },
-    Charge { name: usize, key: u8, cost: u32, trust: u8, old: bool, intent: Intent },
+    Charge { name: usize, key: u8, cost: u32, variant: LimitVariant, old: bool, intent: Intent },
     Wait { millis: u64 },
     Sweep { steps: usize },
 }
@@ -213,12 +213,19 @@ fn act() -> impl Strategy<Value = Act> {
     let carry = prop_oneof![Just(Carry::AsIs), Just(Carry::Proportional), Just(Carry::Reset)];
     let intent = prop_oneof![5 => Just(Intent::Take), 1 => Just(Intent::Peek), 1 => Just(Intent::Refund)];
     let trust = prop_oneof![Just(0), Just(0), Just(30), Just(100)];
+    let numbers = prop_oneof![
+        3 => Just(None),
+        1 => prop_oneof![Just(50), Just(300)].prop_map(|times| Some(OverrideNumbers::Times(times))),
+        1 => Just(Some(OverrideNumbers::Fixed { rate: None, capacity: Some(15) })),
+    ];
+    let variant = (numbers, trust).prop_map(|(numbers, trust)| LimitVariant { numbers, trust });
     prop_oneof![
         3 => (0..3_usize, 0..limits().len(), carry, any::<bool>())
             .prop_map(|(name, limit, carry, keeps_old)| Act::Edit { name, limit, carry, keeps_old }),
         1 => (0..3_usize).prop_map(|name| Act::Remove { name }),
-        8 => (0..3_usize, 0..6_u8, 0..9_u32, trust, any::<bool>(), intent)
-            .prop_map(|(name, key, cost, trust, old, intent)| Act::Charge { name, key, cost, trust, old, intent }),
+        8 => (0..3_usize, 0..6_u8, 0..9_u32, variant, any::<bool>(), intent).prop_map(
+            |(name, key, cost, variant, old, intent)| Act::Charge { name, key, cost, variant, old, intent }
+        ),
         2 => (0..1_500_u64).prop_map(|millis| Act::Wait { millis }),
         4 => prop_oneof![Just(1), Just(3), Just(30), Just(200)].prop_map(|steps| Act::Sweep { steps }),
     ]
@@ -247,11 +254,11 @@ impl Node {
                 *old = newest.replace(new).filter(|_| keeps_old);
             }
             Act::Remove { name } => self.held[name] = (None, None),
-            Act::Charge { name, key, cost, trust, old, intent } => {
+            Act::Charge { name, key, cost, variant, old, intent } => {
                 let (newest, before) = &self.held[name];
                 let limit = before.as_ref().filter(|_| old).or(newest.as_ref())?;
-                let trusted = self.memory.variant(limit, trust).ok();
-                let limit = trusted.as_ref().unwrap_or(limit);
+                let variant = self.memory.variant(limit, variant).ok();
+                let limit = variant.as_ref().unwrap_or(limit);
                 let key = [key];
                 let charge = Charge::new(limit, &key, Cost::new(cost));
                 return Some(self.memory.charge_now(intent, &[charge], now));
@@ -290,7 +297,7 @@ proptest! {
 
     /// In one pair of lines, so that keys are evicted all the time and their hashes do not matter. Which idle key is
     /// evicted depends on the order of the slots, which a sweep changes. So there are only charges for which a key that
-    /// was idle before an edit is like a new one: by the newest reference, and without trust.
+    /// was idle before an edit is like a new one: by the newest reference, and without trust or override.
     #[test]
     fn a_store_that_sweeps_decides_like_one_that_does_not(
         acts in proptest::collection::vec(act(), 1..120),
@@ -298,7 +305,7 @@ proptest! {
     ) {
         let plain = |act| match act {
             Act::Charge { name, key, cost, intent, .. } => {
-                Act::Charge { name, key, cost, trust: 0, old: false, intent }
+                Act::Charge { name, key, cost, variant: LimitVariant::PLAIN, old: false, intent }
             }
             other => other,
         };
@@ -306,7 +313,7 @@ proptest! {
         run_both(nodes, acts.into_iter().map(plain), false)?;
     }
 
-    /// With every trust, and by references from before an edit, in a table with so much space that hardly any key is
+    /// In every variant, and by references from before an edit, in a table with so much space that hardly any key is
     /// evicted. No name is removed, since that evicts its idle keys too.
     #[test]
     fn requests_from_before_an_edit_are_decided_as_without_sweeps(

@@ -100,7 +100,7 @@ fn prepare(place: Place) -> (Tested, [LimitRef; 2]) {
     let oldest = name(&memory, "a", limit(10));
     let second = name(&memory, "a", limit(11));
     assert!(take(&memory, &second, b"key", 4, START));
-    memory.registry.variant(&second, 50).unwrap();
+    memory.registry.variant(&second, LimitVariant::at_trust(50)).unwrap();
     drop(second);
     let newest = name(&memory, "a", limit(12));
     (memory, [oldest, newest])
@@ -121,7 +121,7 @@ fn check_numbers(memory: &Tested) {
 /// often, ends the sweep meanwhile if it need not wait for the request, and gives the removed numbers to others.
 fn left_after(place: Place, trust: u8, steps: usize, readings: usize) -> u32 {
     let (memory, [oldest, newest]) = prepare(place);
-    let requested = memory.registry.variant(&oldest, trust).unwrap();
+    let requested = memory.registry.variant(&oldest, LimitVariant::at_trust(trust)).unwrap();
     memory.sweep_steps(steps, LATER);
     let ((is_reached, reached), (go_on, goes_on)) = (channel(), channel());
     std::thread::scope(|scope| {

@@ -127,7 +127,7 @@ async fn add(call: ApiCall, kind: LiveKind, event: EventName) -> Result<ApiAnswe
         body: LiveBody {
             who: wanted.who,
             scope: call.principal().tenant.as_deref().map(str::to_owned),
-            action: None,
+            ..LiveBody::default()
         },
         until: wanted.until.as_deref().map(|until| end(&call, until)).transpose()?,
         created_at: unix_millis(call.now),
@@ -169,24 +169,45 @@ fn list(call: ApiCall) -> Answering {
         let mut items: Vec<(String, Value)> = Vec::new();
         for entry in call.control().live().entries(unix_millis(call.now)) {
             if entry.is_gate() && sees(&sight, &entry) {
-                let cursor = format!("{}.{}", entry.created_at.get(), entry.id);
-                let shown = serde_json::json!(LiveEntryAnswer::of(&entry, &call));
-                items.push((cursor, shown));
+                items.push((cursor(&entry), serde_json::json!(LiveEntryAnswer::of(&entry, &call))));
             }
         }
-        if let Some(wanted) = call.query.get("q") {
-            items.retain(|(_, item)| item.to_string().contains(wanted));
-        }
-        if let Some(cursor) = call.query.get("cursor") {
-            let wrong =
-                || ApiError::parameter("cursor", "it must be the `next` of an earlier page".to_owned());
-            let after = order(cursor).ok_or_else(wrong)?;
-            items.retain(|(own, _)| order(own).is_some_and(|own| own < after));
-        }
-        let most = call.query.page_length();
-        let next = (items.len() > most).then(|| items[most - 1].0.clone());
-        Ok(ApiAnswer::list(items.into_iter().take(most).map(|(_, item)| item).collect(), next))
+        page(&call, items)
     })
+}
+
+/// A page of entries, newest first, each with its cursor.
+pub(super) fn page(call: &ApiCall, mut items: Vec<(String, Value)>) -> Result<ApiAnswer, ApiError> {
+    if let Some(wanted) = call.query.get("q") {
+        items.retain(|(_, item)| item.to_string().contains(wanted));
+    }
+    if let Some(cursor) = call.query.get("cursor") {
+        let wrong = || ApiError::parameter("cursor", "it must be the `next` of an earlier page".to_owned());
+        let after = order(cursor).ok_or_else(wrong)?;
+        items.retain(|(own, _)| order(own).is_some_and(|own| own < after));
+    }
+    let most = call.query.page_length();
+    let next = (items.len() > most).then(|| items[most - 1].0.clone());
+    Ok(ApiAnswer::list(items.into_iter().take(most).map(|(_, item)| item).collect(), next))
+}
+
+/// May a restricted caller remove an entry that it sees? Only one that was added by a token of its subtree.
+pub(super) fn check_own(sight: &Sight, entry: &LiveEntry) -> Result<(), ApiError> {
+    let is_own = match (sight, &entry.body.scope) {
+        (Sight::Whole, _) => true,
+        (Sight::Subtree { .. }, scope) => scope.as_deref().is_some_and(|scope| sight.has_tenant(scope)),
+    };
+    if is_own {
+        return Ok(());
+    }
+    Err(ApiError::Outside(
+        "somebody who is not restricted to this tenant has added the entry: only they may end it".to_owned(),
+    ))
+}
+
+/// The cursor of an entry.
+pub(super) fn cursor(entry: &LiveEntry) -> String {
+    format!("{}.{}", entry.created_at.get(), entry.id)
 }
 
 /// The place of an entry in the list, from its cursor.
@@ -202,16 +223,7 @@ fn remove(call: ApiCall) -> Answering {
         let unknown = || ApiError::NotFound { what: "live entry", name: id.chars().take(256).collect() };
         let entry = call.control().live().entry(&id, unix_millis(call.now));
         let entry = entry.filter(|entry| entry.is_gate() && sees(&sight, entry)).ok_or_else(unknown)?;
-        let is_own = match (&sight, &entry.body.scope) {
-            (Sight::Whole, _) => true,
-            (Sight::Subtree { .. }, scope) => scope.as_deref().is_some_and(|scope| sight.has_tenant(scope)),
-        };
-        if !is_own {
-            return Err(ApiError::Outside(
-                "somebody who is not restricted to this tenant has added the entry: only they may end it"
-                    .to_owned(),
-            ));
-        }
+        check_own(&sight, &entry)?;
         let reason = reason(&call, None)?;
         let (who, kind, answer) = (
             entry.body.who.clone(),
@@ -260,12 +272,18 @@ pub(super) async fn sight(call: &ApiCall) -> Result<Sight, ApiError> {
 
 /// Checks that a restricted caller names tenants of its subtree, and no others, and exempts nobody from the limits above.
 async fn check_tenants(call: &ApiCall, entry: &LiveEntry) -> Result<(), ApiError> {
-    let Sight::Subtree { top, tenants, .. } = sight(call).await? else { return Ok(()) };
-    if entry.kind == LiveKind::Allow {
+    let sight = sight(call).await?;
+    if let (Sight::Subtree { top, .. }, LiveKind::Allow) = (&sight, entry.kind) {
         return Err(ApiError::Outside(format!(
             "the token is restricted to `{top}`, and an exemption comes before all limits, also before those of its parent"
         )));
     }
+    check_named_tenants(&sight, entry)
+}
+
+/// Checks that a restricted caller names tenants of its subtree, and no others.
+pub(super) fn check_named_tenants(sight: &Sight, entry: &LiveEntry) -> Result<(), ApiError> {
+    let Sight::Subtree { top, tenants, .. } = sight else { return Ok(()) };
     let who = entry.body.who_node().ok_or(ApiError::Internal)?;
     let Some(named) = who.get("tenant") else {
         return Err(ApiError::Outside(format!(

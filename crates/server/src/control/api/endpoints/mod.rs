@@ -6,6 +6,7 @@ pub(super) mod keys;
 pub(super) mod kill_switch;
 pub(super) mod live;
 pub(super) mod nodes;
+pub(super) mod overrides;
 pub(super) mod penalties;
 pub(super) mod policy;
 pub(super) mod records;

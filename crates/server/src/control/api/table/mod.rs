@@ -8,7 +8,9 @@ use std::sync::LazyLock;
 use http::Method;
 
 use super::ApiCall;
-use super::endpoints::{glance, keys, kill_switch, live, nodes, penalties, records, system, tokens, trust};
+use super::endpoints::{
+    glance, keys, kill_switch, live, nodes, overrides, penalties, records, system, tokens, trust,
+};
 use super::query::{PAGE, QueryField};
 use super::route::{Answering, ApiRoute, RouteAccess, TenantRule};
 use super::shape::{AnswerShape, BodyShape, JsonShape};
@@ -26,6 +28,7 @@ pub(crate) fn routes() -> &'static [ApiRoute] {
         routes.extend(tools::trying_out());
         routes.extend(keys::routes());
         routes.extend(live::routes());
+        routes.extend(overrides::routes());
         routes.extend(penalties::routes());
         routes.extend(kill_switch::routes());
         routes.extend(trust::routes());

@@ -1,0 +1,85 @@
+//! A limit registered in a store, with its variants.
+
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::sync::OnceLock;
+
+use tidegate_core::{Limit, LimitVariant};
+
+use crate::{LimitRef, Store};
+
+/// The chains over which overrides are distributed.
+const CHAINS: usize = 256;
+
+/// A limit registered in a store, at every degree of trust and in the numbers of every override.
+#[derive(Debug)]
+pub(crate) struct LimitHandle {
+    pub(super) limit: LimitRef,
+    /// The limit scaled by each degree of trust, registered at the first use.
+    trusted: OnceLock<Box<[OnceLock<LimitRef>]>>,
+    /// The limit in the numbers of overrides, registered at the first use. References to them must stay valid, so they
+    /// are only ever added.
+    overridden: OnceLock<Box<[OnceLock<Box<Overridden>>]>>,
+}
+
+/// A limit in the numbers of an override.
+#[derive(Debug)]
+struct Overridden {
+    variant: LimitVariant,
+    limit: LimitRef,
+    next: OnceLock<Box<Overridden>>,
+}
+
+impl LimitHandle {
+    pub(crate) fn new(limit: LimitRef) -> LimitHandle {
+        LimitHandle { limit, trusted: OnceLock::new(), overridden: OnceLock::new() }
+    }
+
+    /// The limit in a variant. If the store cannot count in the numbers of the override, the limit without it; if it has
+    /// no version numbers left, the limit itself.
+    #[inline]
+    pub(crate) fn at<S: Store>(&self, variant: LimitVariant, store: &S) -> &LimitRef {
+        match variant {
+            LimitVariant::PLAIN => &self.limit,
+            LimitVariant { numbers: None, trust } => self.at_trust(trust, store),
+            overridden => self.in_other_numbers(overridden, store),
+        }
+    }
+
+    fn at_trust<S: Store>(&self, trust: u8, store: &S) -> &LimitRef {
+        if trust == 0 {
+            return &self.limit;
+        }
+        let degrees = usize::from(Limit::TRUST_MAX) + 1;
+        let trusted = self.trusted.get_or_init(|| (0..degrees).map(|_| OnceLock::new()).collect());
+        let variant = LimitVariant::at_trust(trust);
+        trusted[usize::from(trust)]
+            .get_or_init(|| store.variant(&self.limit, variant).unwrap_or_else(|_| self.limit.clone()))
+    }
+
+    #[inline(never)]
+    fn in_other_numbers<S: Store>(&self, variant: LimitVariant, store: &S) -> &LimitRef {
+        let chains = self.overridden.get_or_init(|| (0..CHAINS).map(|_| OnceLock::new()).collect());
+        let hash = BuildHasherDefault::<DefaultHasher>::new().hash_one(variant);
+        let mut cell = &chains[hash as usize % CHAINS];
+        while let Some(known) = cell.get() {
+            if known.variant == variant {
+                return &known.limit;
+            }
+            cell = &known.next;
+        }
+        let limit = store.variant(&self.limit, variant);
+        let limit = limit.unwrap_or_else(|_| self.at_trust(variant.trust, store).clone());
+        let mut new = Box::new(Overridden { variant, limit, next: OnceLock::new() });
+        // Another thread may have added some meanwhile, perhaps this one.
+        loop {
+            let Err(not_set) = cell.set(new) else {
+                return &cell.get().expect("it was set").limit;
+            };
+            let known = cell.get().expect("somebody else has set it");
+            if known.variant == variant {
+                return &known.limit;
+            }
+            (new, cell) = (not_set, &known.next);
+        }
+    }
+}

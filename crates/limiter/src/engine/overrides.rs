@@ -1,0 +1,136 @@
+//! Overrides: other numbers of single limits that people set at run time, for some clients and for a while.
+//!
+//! They are found once for a request, after its plan: whatever is charged, waits in a queue or is decided without the
+//! store has the same numbers. The overrides of each limit are looked up when they or the policy are replaced, so that a
+//! decision finds those of a rule by its number.
+
+use std::sync::Arc;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwapOption;
+use tidegate_core::{LimitVariant, Nanos};
+use tidegate_policy::{Facts, LimitOverrides, Overrides, Plan};
+
+use super::active::Active;
+use super::limiter::Limiter;
+use crate::{Clock, Store};
+
+/// The overrides of each rule of a policy. Without any, a decision reads one flag.
+#[derive(Debug, Default)]
+pub(crate) struct RuleOverrides {
+    is_some: AtomicBool,
+    by_rule: ArcSwapOption<Box<[Option<Arc<LimitOverrides>>]>>,
+}
+
+impl RuleOverrides {
+    fn store(&self, by_rule: Option<Box<[Option<Arc<LimitOverrides>>]>>) {
+        let is_some = by_rule.is_some();
+        self.by_rule.store(by_rule.map(Arc::new));
+        self.is_some.store(is_some, Ordering::Release);
+    }
+}
+
+impl Active {
+    /// Looks up the overrides of each rule, and tells the store which numbers to expect.
+    pub(super) fn bind_overrides<S: Store>(&self, overrides: Option<&Overrides>, store: &S) {
+        let Some(overrides) = overrides.filter(|overrides| !overrides.is_empty()) else {
+            return self.overrides.store(None);
+        };
+        let of_rule = |(rule, bound): (&tidegate_policy::Rule, &super::active::ActiveRule)| {
+            let found = overrides.of_limit(&rule.name)?;
+            for entry in found.entries() {
+                store.expect_override(bound.limit(), rule.within_ceiling(entry.numbers));
+            }
+            Some(Arc::clone(found))
+        };
+        let by_rule: Box<[_]> = self.rules.rules().iter().zip(&self.bound).map(of_rule).collect();
+        let any = by_rule.iter().any(Option::is_some);
+        self.overrides.store(any.then_some(by_rule));
+    }
+
+    /// The variant in which an item of a plan is charged.
+    #[inline]
+    pub(crate) fn variant_of(&self, plan: &Plan, index: usize) -> LimitVariant {
+        let rule = self.rules.rule(plan.items()[index].rule);
+        let trust = self.trust_in(rule, plan.trust).hundredths();
+        let numbers = plan.override_of(index).map(|found| rule.within_ceiling(found.numbers));
+        LimitVariant { numbers, trust }
+    }
+}
+
+impl<S: Store, C: Clock> Limiter<S, C> {
+    /// Replaces the overrides. Each gives one limit other numbers for the clients that it is for, until its `until`,
+    /// whatever policy is in force; of several that match a request the newest applies. Trust scales the result, and
+    /// the limits of a tenant's ancestors still bind.
+    ///
+    /// A bucket keeps its tokens, at most the new capacity, whenever its numbers change: see [`Store::variant`]. An
+    /// override whose numbers the limit cannot have does not apply.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tidegate::OverrideNumbers;
+    /// use tidegate::engine::{GateBuilder, Limiter, OverrideRule, Overrides, Policy, PolicyBuilder, Request, RuleSet};
+    ///
+    /// let limiter = Limiter::new(Policy::parse("
+    /// version: 1
+    /// limits: [{ name: per-user, key: [user], sustained: { rate: 10, window: minute } }]
+    /// ")?)?;
+    /// let who = GateBuilder::new().when("user", ["42"]).reason("a migration");
+    /// let who: RuleSet = PolicyBuilder::new().block_gate(who).build()?.into();
+    /// let who = who.block().entries()[0].clone();
+    /// let doubled = OverrideRule::new("o1", "per-user", OverrideNumbers::Times(200), who, Arc::default());
+    /// limiter.set_overrides(Some(Overrides::new([doubled])));
+    /// let limit = |user| limiter.peek(&Request::new().user(user)).limits().next().map(|limit| limit.decision.limit);
+    /// assert_eq!((limit("42"), limit("43")), (Some(20), Some(10)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_overrides(&self, overrides: Option<Overrides>) {
+        // A policy that is put in force meanwhile must not miss them.
+        let _one_at_a_time = self.swapping.lock().unwrap_or_else(PoisonError::into_inner);
+        let overrides = overrides.map(Arc::new);
+        self.active.load().bind_overrides(overrides.as_deref(), &self.store);
+        self.overrides.store(overrides);
+    }
+
+    /// The overrides.
+    pub fn overrides(&self) -> Option<Arc<Overrides>> {
+        self.overrides.load_full()
+    }
+
+    /// Finds the overrides that apply to the limits of a plan.
+    #[inline]
+    pub(super) fn apply_overrides(&self, set: &Active, facts: &Facts<'_, '_>, plan: &mut Plan, now: Nanos) {
+        if set.overrides.is_some.load(Ordering::Acquire) {
+            self.find_overrides(set, facts, plan, now);
+        }
+    }
+
+    #[inline(never)]
+    fn find_overrides(&self, set: &Active, facts: &Facts<'_, '_>, plan: &mut Plan, now: Nanos) {
+        let by_rule = set.overrides.by_rule.load();
+        let Some(by_rule) = by_rule.as_deref() else { return };
+        let mut found: tidegate_policy::PlanOverrides = None;
+        for (index, item) in plan.items().iter().enumerate() {
+            let Some(of_rule) = &by_rule[item.rule as usize] else { continue };
+            // `until` is a date, so it is compared with the wall clock.
+            if let Some(rule) = of_rule.find(facts, || self.clock.wall_at(now)) {
+                let none = || plan.items().iter().map(|_| None).collect();
+                found.get_or_insert_with(none)[index] = Some(Arc::clone(rule));
+            }
+        }
+        plan.overrides = found;
+    }
+
+    /// Records that the overrides of a plan were used.
+    #[cold]
+    pub(super) fn record_overrides(&self, set: &Active, plan: &Plan, at: Nanos) {
+        let wall = self.clock.wall_at(at);
+        for (index, item) in plan.items().iter().enumerate() {
+            if let Some(rule) = plan.override_of(index) {
+                let limit = set.bound[item.rule as usize].at(set.variant_of(plan, index), &self.store);
+                rule.use_record().record(limit.variant().numbers.is_some(), wall);
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Overrides: other numbers of a limit for some clients, for a while, beside the policy.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tidegate_core::{Nanos, OverrideNumbers, Rate};
+
+use crate::matching::{Condition, Index};
+use crate::{Facts, GateRule};
+
+/// An override.
+#[derive(Debug)]
+pub struct OverrideRule {
+    /// Its name.
+    pub id: Box<str>,
+    /// The name of the limit, as decisions show it.
+    pub limit: Box<str>,
+    /// The numbers in place of those of the limit.
+    pub numbers: OverrideNumbers,
+    /// Whom it is for: all must hold. None if it is empty: then it is for everybody.
+    pub conditions: Box<[Condition]>,
+    /// Why it is there.
+    pub reason: Option<Box<str>>,
+    /// It applies before this point in time.
+    pub until: Option<Nanos>,
+    use_record: Arc<OverrideUse>,
+}
+
+/// When an override was last used, which outlives the compiled rule.
+#[derive(Debug, Default)]
+pub struct OverrideUse {
+    last_used: AtomicU64,
+    is_refused: AtomicBool,
+}
+
+impl OverrideUse {
+    /// When it last applied to a request that was counted, by the wall clock.
+    pub fn last_used(&self) -> Option<Nanos> {
+        let at = self.last_used.load(Ordering::Relaxed);
+        (at > 0).then_some(Nanos::new(at))
+    }
+
+    /// Could the store not count in these numbers when it was last used? Then the limit itself applied.
+    pub fn is_refused(&self) -> bool {
+        self.is_refused.load(Ordering::Relaxed)
+    }
+
+    /// Records a use, or that the store could not count in these numbers.
+    pub fn record(&self, applied: bool, wall: Nanos) {
+        if applied {
+            self.last_used.fetch_max(wall.get(), Ordering::Relaxed);
+        }
+        if self.is_refused() == applied {
+            self.is_refused.store(!applied, Ordering::Relaxed);
+        }
+    }
+}
+
+impl OverrideRule {
+    /// An override for whom an entry of a gate is about, until that entry ends.
+    pub fn new(
+        id: &str,
+        limit: &str,
+        numbers: OverrideNumbers,
+        who: GateRule,
+        use_record: Arc<OverrideUse>,
+    ) -> OverrideRule {
+        OverrideRule {
+            id: id.into(),
+            limit: limit.into(),
+            numbers,
+            conditions: who.conditions,
+            reason: who.reason,
+            until: who.until,
+            use_record,
+        }
+    }
+
+    /// When it was last used.
+    pub fn use_record(&self) -> &Arc<OverrideUse> {
+        &self.use_record
+    }
+
+    /// Does it apply at the instant that `now` returns, by the wall clock?
+    fn holds(&self, facts: &Facts<'_, '_>, now: impl Fn() -> Nanos) -> bool {
+        self.until.is_none_or(|until| now() < until)
+            && self.conditions.iter().all(|condition| condition.holds(facts))
+    }
+}
+
+/// The overrides of all limits.
+#[derive(Debug, Default)]
+pub struct Overrides {
+    by_limit: HashMap<Box<str>, Arc<LimitOverrides>>,
+}
+
+/// The overrides of one limit, with an index over their conditions.
+#[derive(Debug)]
+pub struct LimitOverrides {
+    /// Newest first.
+    entries: Box<[Arc<OverrideRule>]>,
+    index: Index,
+}
+
+impl Overrides {
+    /// Overrides from the newest to the oldest: the first that matches applies.
+    pub fn new(newest_first: impl IntoIterator<Item = impl Into<Arc<OverrideRule>>>) -> Overrides {
+        let mut by_limit: HashMap<Box<str>, Vec<Arc<OverrideRule>>> = HashMap::new();
+        for rule in newest_first.into_iter().map(Into::into) {
+            by_limit.entry(rule.limit.clone()).or_default().push(rule);
+        }
+        let compile = |(name, entries): (Box<str>, Vec<Arc<OverrideRule>>)| {
+            let index = Index::new((0..).zip(&entries).map(|(number, rule)| (number, &*rule.conditions)));
+            (name, Arc::new(LimitOverrides { entries: entries.into(), index }))
+        };
+        Overrides { by_limit: by_limit.into_iter().map(compile).collect() }
+    }
+
+    /// Are there none?
+    pub fn is_empty(&self) -> bool {
+        self.by_limit.is_empty()
+    }
+
+    /// Those of the limit with this name.
+    pub fn of_limit(&self, name: &str) -> Option<&Arc<LimitOverrides>> {
+        self.by_limit.get(name)
+    }
+}
+
+impl LimitOverrides {
+    /// The newest that matches a request and applies at the instant that `now` returns, by the wall clock.
+    pub fn find(&self, facts: &Facts<'_, '_>, now: impl Fn() -> Nanos) -> Option<&Arc<OverrideRule>> {
+        let candidates = self.index.candidates(facts);
+        candidates.iter().map(|&number| &self.entries[number as usize]).find(|rule| rule.holds(facts, &now))
+    }
+
+    /// All, newest first.
+    pub fn entries(&self) -> &[Arc<OverrideRule>] {
+        &self.entries
+    }
+}
+
+/// The share of one of `nodes` nodes in the numbers of an override. A rate too slow to be divided stays whole.
+pub fn override_share(numbers: OverrideNumbers, nodes: u32) -> OverrideNumbers {
+    let nodes = nodes.max(1);
+    match numbers {
+        OverrideNumbers::Times(_) => numbers,
+        OverrideNumbers::Fixed { rate, capacity } => OverrideNumbers::Fixed {
+            rate: rate.map(|rate| {
+                let window = rate.nanos().saturating_mul(u64::from(nodes));
+                Rate::new(rate.tokens(), Nanos::new(window)).unwrap_or(rate)
+            }),
+            capacity: capacity.map(|capacity| (capacity / nodes).max(1)),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Policy, Request, RuleSet};
+
+    /// Overrides of the limit `a` for whom these entries are about, the first one the newest.
+    fn overrides(who: &str) -> Overrides {
+        let text = format!("version: 1\nlimits: []\nblock:\n{who}");
+        let rules: RuleSet = Policy::parse(&text).expect("it is a policy").into();
+        let rule = |(times, who): (u16, &GateRule)| {
+            let numbers = OverrideNumbers::Times(times);
+            OverrideRule::new(&times.to_string(), "a", numbers, who.clone(), Arc::default())
+        };
+        Overrides::new((1..).zip(rules.block().entries()).map(rule))
+    }
+
+    fn found(overrides: &Overrides, request: &Request<'_>, now: u64) -> Option<String> {
+        let (limit, facts) = (overrides.of_limit("a")?, Facts::new(request));
+        limit.find(&facts, || Nanos::from_secs(now)).map(|rule| rule.id.to_string())
+    }
+
+    #[test]
+    fn the_newest_that_matches_and_has_not_ended_applies() {
+        let overrides = overrides(
+            "- { user: \"42\", until: 1970-01-01T00:01:40Z }\n- { user: [\"42\", \"43\"], plan: free }\n- { tenant: t }\n",
+        );
+        let user = |user| Request::new().user(user).plan("free");
+        assert_eq!(found(&overrides, &user("42"), 99).as_deref(), Some("1"));
+        assert_eq!(found(&overrides, &user("42"), 100).as_deref(), Some("2"));
+        assert_eq!(found(&overrides, &user("43").tenant("t"), 0).as_deref(), Some("2"));
+        assert_eq!(found(&overrides, &Request::new().user("43").tenant("t"), 0).as_deref(), Some("3"));
+        assert_eq!(found(&overrides, &user("44"), 0), None);
+        assert!(overrides.of_limit("b").is_none() && !overrides.is_empty());
+    }
+
+    #[test]
+    fn a_use_is_remembered_and_so_is_a_refusal() {
+        let record = OverrideUse::default();
+        assert_eq!((record.last_used(), record.is_refused()), (None, false));
+        record.record(true, Nanos::from_secs(5));
+        record.record(false, Nanos::from_secs(6));
+        assert_eq!((record.last_used(), record.is_refused()), (Some(Nanos::from_secs(5)), true));
+        record.record(true, Nanos::from_secs(4));
+        assert_eq!((record.last_used(), record.is_refused()), (Some(Nanos::from_secs(5)), false));
+    }
+
+    #[test]
+    fn the_share_of_a_node_is_exact_where_it_can_be() {
+        let rate = |tokens, secs| Some(Rate::new(tokens, Nanos::from_secs(secs)).expect("in range"));
+        let fixed = |rate, capacity| OverrideNumbers::Fixed { rate, capacity };
+        assert_eq!(override_share(fixed(rate(10, 1), Some(50)), 3), fixed(rate(10, 3), Some(16)));
+        assert_eq!(override_share(fixed(None, Some(2)), 3), fixed(None, Some(1)));
+        let slowest = fixed(rate(1, 366 * 86_400), None);
+        assert_eq!(override_share(slowest, 2), slowest);
+        assert_eq!(override_share(OverrideNumbers::Times(250), 3), OverrideNumbers::Times(250));
+    }
+}

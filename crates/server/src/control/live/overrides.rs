@@ -1,0 +1,284 @@
+//! Compiles overrides: whom they are for by the rules of `block`, their numbers by the rules of a limit.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tidegate::engine::{OverrideRule, OverrideUse, Overrides};
+use tidegate::{Clock, Nanos, OverrideNumbers, Rate};
+use tidegate_database::UnixMillis;
+use tidegate_policy::{PathSpelling, Policy, Rule, override_share};
+
+use super::entry::LiveEntry;
+use super::{KnownLive, LiveBoard, gates};
+use crate::control::startup::unix_millis;
+use crate::node::Node;
+
+/// The limit of an override and its numbers: a multiplier, or a rate, a burst or both.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OverrideBody {
+    /// The name of the limit.
+    pub(crate) limit: String,
+    /// The multiplier in hundredths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) times: Option<u16>,
+    /// The rate, as a limit has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sustained: Option<Value>,
+    /// The burst, as a limit has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) burst: Option<Value>,
+}
+
+impl OverrideBody {
+    /// Its numbers.
+    ///
+    /// # Errors
+    /// The member that is wrong, and why.
+    pub(crate) fn numbers(&self) -> Result<OverrideNumbers, (&'static str, String)> {
+        if let Some(hundredths) = self.times {
+            if self.sustained.is_some() || self.burst.is_some() {
+                return Err((
+                    "/multiplier",
+                    "it stands alone: `sustained` and `burst` are numbers in place of it".to_owned(),
+                ));
+            }
+            return match hundredths {
+                OverrideNumbers::TIMES_MIN..=OverrideNumbers::TIMES_MAX => {
+                    Ok(OverrideNumbers::Times(hundredths))
+                }
+                _ => Err(("/multiplier", "it must be from 0.01 to 100".to_owned())),
+            };
+        }
+        if self.sustained.is_none() && self.burst.is_none() {
+            let wanted = "it is missing: give a multiplier, or `sustained`, `burst` or both";
+            return Err(("/multiplier", wanted.to_owned()));
+        }
+        let rule = |sustained: &Value, burst: Option<&Value>| {
+            let mut limit = json!({ "name": "override", "sustained": sustained });
+            if let Some(burst) = burst {
+                limit["burst"] = burst.clone();
+            }
+            let text = json!({ "version": 1, "limits": [limit] }).to_string();
+            match Policy::parse(&text) {
+                Ok(policy) => Ok(policy.rules.rules()[0].numbers),
+                Err(error) => {
+                    let first = error.problems.iter().find(|problem| problem.is_error());
+                    Err(first.map_or_else(|| error.to_string(), |problem| problem.message.clone()))
+                }
+            }
+        };
+        let rate = self.sustained.as_ref().map(|sustained| {
+            let numbers = rule(sustained, None).map_err(|wrong| ("/sustained", wrong))?;
+            Rate::new(numbers.rate, numbers.window).map_err(|wrong| ("/sustained", wrong.to_string()))
+        });
+        let any_rate = json!({ "rate": 1 });
+        let capacity = self.burst.as_ref().map(|burst| {
+            rule(&any_rate, Some(burst)).map(|numbers| numbers.capacity).map_err(|wrong| ("/burst", wrong))
+        });
+        Ok(OverrideNumbers::Fixed { rate: rate.transpose()?, capacity: capacity.transpose()? })
+    }
+
+    /// Checks that a limit can have its numbers.
+    ///
+    /// # Errors
+    /// The member that is wrong, and why.
+    pub(crate) fn check_with(&self, rule: &Rule) -> Result<(), (&'static str, String)> {
+        let numbers = self.numbers()?;
+        let member = if self.times.is_some() { "/multiplier" } else { "/sustained" };
+        let counts = tidegate::Algorithm::TokenBucket != rule.limit.algorithm();
+        if counts && self.burst.is_some() {
+            return Err(("/burst", format!("`{}` counts in windows, which have no burst", rule.name)));
+        }
+        let limit = rule.limit.at(numbers.into());
+        let limit =
+            limit.map_err(|wrong| (member, format!("`{}` cannot have these numbers: {wrong}", rule.name)))?;
+        if let (true, OverrideNumbers::Fixed { rate: Some(rate), .. }) = (counts, numbers) {
+            let window = rule.numbers.window;
+            if Rate::new(limit.capacity().into(), window).ok() != Some(rate) {
+                let wanted =
+                    format!("`{}` counts per {window}: give a whole number for that window", rule.name);
+                return Err((member, wanted));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The overrides that are compiled already, by their ids, for a spelling of paths.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CompiledOverrides {
+    spelling: Option<PathSpelling>,
+    rules: HashMap<String, Arc<OverrideRule>>,
+}
+
+/// What has to be compiled: all overrides from the newest on, and those of them that are new.
+#[derive(Debug)]
+pub(super) struct OverrideWork {
+    before: CompiledOverrides,
+    newest_first: Vec<String>,
+    new: Vec<LiveEntry>,
+    nodes: u32,
+    spelling: PathSpelling,
+}
+
+/// How often the uses of overrides are told to the database.
+const TELLING_PAUSE: Nanos = Nanos::from_secs(3);
+
+/// What the database was told about the uses of overrides.
+#[derive(Debug, Default)]
+pub(super) struct ToldUses {
+    at: Nanos,
+    uses: HashMap<String, Nanos>,
+}
+
+impl LiveBoard {
+    /// Tells the database which overrides were used since it was last told, now and then.
+    pub(super) async fn tell_uses(&self, node: &Node) {
+        let Some(database) = node.control().and_then(|control| control.database()) else { return };
+        let now = node.clock().now();
+        let used: Vec<(String, Nanos)> = {
+            let mut known = self.known();
+            let KnownLive { overrides, told_uses, .. } = &mut *known;
+            let uses = &overrides.rules;
+            if now.saturating_sub(told_uses.at) < TELLING_PAUSE {
+                return;
+            }
+            told_uses.at = now;
+            told_uses.uses.retain(|id, _| uses.contains_key(id));
+            let used =
+                uses.iter().filter_map(|(id, rule)| Some((id.clone(), rule.use_record().last_used()?)));
+            used.filter(|(id, at)| told_uses.uses.get(id).is_none_or(|told| told < at)).collect()
+        };
+        if used.is_empty() {
+            return;
+        }
+        let mut rows: Vec<(String, UnixMillis)> =
+            used.iter().map(|(id, at)| (id.clone(), unix_millis(*at))).collect();
+        // All nodes in the same order, so that none waits for a row that another has locked.
+        rows.sort();
+        // If it does not answer, it is told the next time.
+        if database.note_live_uses(&rows).await.is_ok() {
+            self.known().told_uses.uses.extend(used);
+        }
+    }
+}
+
+impl CompiledOverrides {
+    /// When an override was last used.
+    pub(super) fn use_of(&self, id: &str) -> Option<Arc<OverrideUse>> {
+        self.rules.get(id).map(|rule| Arc::clone(rule.use_record()))
+    }
+
+    /// What has to be compiled for these entries. `nodes` is the number of nodes among which limits are divided.
+    pub(super) fn work<'e>(
+        &self,
+        entries: impl Iterator<Item = &'e LiveEntry>,
+        nodes: u32,
+        spelling: PathSpelling,
+    ) -> OverrideWork {
+        let is_known =
+            |entry: &&&LiveEntry| self.spelling == Some(spelling) && self.rules.contains_key(&entry.id);
+        let mut entries: Vec<&LiveEntry> = entries.collect();
+        entries.sort_by(|one, other| (other.created_at, &other.id).cmp(&(one.created_at, &one.id)));
+        OverrideWork {
+            before: self.clone(),
+            new: entries.iter().filter(|entry| !is_known(entry)).map(|entry| (*entry).clone()).collect(),
+            newest_first: entries.iter().map(|entry| entry.id.clone()).collect(),
+            nodes,
+            spelling,
+        }
+    }
+}
+
+impl OverrideWork {
+    /// Compiles what is new. An entry that cannot be compiled, which only another version of the program can have
+    /// written, is left out.
+    pub(super) fn run(self, now: Nanos) -> (Option<Overrides>, CompiledOverrides) {
+        let OverrideWork { before, newest_first, new, nodes, spelling } = self;
+        let whose = |entries: &[&LiveEntry]| gates::parse_who(entries, spelling, now).ok();
+        let all: Vec<&LiveEntry> = new.iter().collect();
+        let together = whose(&all);
+        let mut fresh: HashMap<String, Arc<OverrideRule>> = HashMap::new();
+        for (index, entry) in new.iter().enumerate() {
+            let who = match &together {
+                Some(rules) => rules.block().entries().get(index).cloned(),
+                None => whose(&[entry]).and_then(|rules| rules.block().entries().first().cloned()),
+            };
+            let body = entry.body.overridden.as_ref();
+            let numbers = body.and_then(|body| body.numbers().ok());
+            let (Some(who), Some(body), Some(numbers)) = (who, body, numbers) else {
+                tracing::error!(id = entry.id, "this override is not known here and has no effect");
+                continue;
+            };
+            let used = before.use_of(&entry.id).unwrap_or_default();
+            let numbers = override_share(numbers, nodes);
+            let rule = OverrideRule::new(&entry.id, &body.limit, numbers, who, used);
+            fresh.insert(entry.id.clone(), Arc::new(rule));
+        }
+        let rule = |id: &String| {
+            let rule = fresh.get(id).or_else(|| before.rules.get(id))?;
+            Some((id.clone(), Arc::clone(rule)))
+        };
+        let rules: Vec<(String, Arc<OverrideRule>)> = newest_first.iter().filter_map(rule).collect();
+        let overrides =
+            (!rules.is_empty()).then(|| Overrides::new(rules.iter().map(|(_, rule)| Arc::clone(rule))));
+        (overrides, CompiledOverrides { spelling: Some(spelling), rules: rules.into_iter().collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(times: Option<u16>, sustained: Option<Value>, burst: Option<Value>) -> OverrideBody {
+        OverrideBody { limit: "per-user".into(), times, sustained, burst }
+    }
+
+    #[test]
+    fn numbers_are_written_as_in_a_limit() {
+        let rate = |tokens, window| Some(Rate::new(tokens, window).expect("in range"));
+        let fixed = |rate, capacity| Ok(OverrideNumbers::Fixed { rate, capacity });
+        assert_eq!(body(Some(250), None, None).numbers(), Ok(OverrideNumbers::Times(250)));
+        let minute = json!({ "rate": 100, "window": "minute" });
+        assert_eq!(body(None, Some(minute.clone()), None).numbers(), fixed(rate(100, Nanos::MINUTE), None));
+        let burst = json!({ "capacity": 5 });
+        assert_eq!(body(None, None, Some(burst.clone())).numbers(), fixed(None, Some(5)));
+        assert_eq!(
+            body(None, Some(minute), Some(burst.clone())).numbers(),
+            fixed(rate(100, Nanos::MINUTE), Some(5))
+        );
+        let wrong = |body: OverrideBody| body.numbers().map_err(|(member, _)| member);
+        assert_eq!(wrong(body(None, None, None)), Err("/multiplier"));
+        assert_eq!(wrong(body(Some(0), None, None)), Err("/multiplier"));
+        assert_eq!(wrong(body(Some(10_001), None, None)), Err("/multiplier"));
+        assert_eq!(wrong(body(Some(200), None, Some(burst))), Err("/multiplier"));
+        assert_eq!(wrong(body(None, Some(json!({ "rate": 0 })), None)), Err("/sustained"));
+        assert_eq!(wrong(body(None, Some(json!(5)), None)), Err("/sustained"));
+        assert_eq!(wrong(body(None, None, Some(json!({ "capacity": 0 })))), Err("/burst"));
+    }
+
+    #[test]
+    fn a_limit_must_be_able_to_have_them() {
+        let policy = Policy::parse(
+            "version: 1\nlimits:\n- { name: bucket, sustained: { rate: 10 } }\n- { name: window, algorithm: \
+             fixed_window, sustained: { rate: 10, window: minute } }\n",
+        );
+        let rules = policy.expect("it is a policy").rules;
+        let check = |index: usize, body: OverrideBody| {
+            body.check_with(&rules.rules()[index]).map_err(|(member, _)| member)
+        };
+        let minute = |rate: u32| Some(json!({ "rate": rate, "window": "minute" }));
+        assert_eq!(check(0, body(Some(200), None, None)), Ok(()));
+        assert_eq!(check(1, body(Some(200), None, None)), Ok(()));
+        assert_eq!(check(1, body(None, minute(70), None)), Ok(()));
+        assert_eq!(check(1, body(None, minute(2_000_000), None)), Err("/sustained"));
+        assert_eq!(
+            check(1, body(None, Some(json!({ "rate": 61, "window": "hour" })), None)),
+            Err("/sustained")
+        );
+        assert_eq!(check(1, body(None, None, Some(json!({ "capacity": 5 })))), Err("/burst"));
+        assert_eq!(check(0, body(None, None, Some(json!({ "capacity": 5 })))), Ok(()));
+    }
+}

@@ -1,0 +1,73 @@
+//! Override scenarios: the numbers of a limit are lowered and raised for some keys, and the nodes learn of it one after the
+//! other.
+
+use std::time::Duration;
+
+use tidegate_core::{Nanos, Quota};
+use tidegate_redis::StoreMode;
+
+use super::{ArrivalShape, ClientLoad, LimitSpec, Scenario, ScenarioFallback};
+use crate::{Random, START};
+
+/// A change of the overrides. Each multiplies the rate and the burst of the limit by so many hundredths, for the busiest
+/// key or for all keys. None is larger than the limit, so over any time no more may be admitted than the limit allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverrideChange {
+    /// When the first node learns of it.
+    pub at: Nanos,
+    /// The multiplier for the busiest key.
+    pub busiest: Option<u16>,
+    /// The multiplier for all other keys.
+    pub others: Option<u16>,
+}
+
+impl Scenario {
+    /// One limit that the clients exceed, with overrides that come and go.
+    pub(super) fn of_overrides(seed: u64) -> Scenario {
+        let mut random = Random::new(seed ^ 0x6f76_6572_7269_6465);
+        let base = Scenario::of_faults(random.between(0, u64::from(u32::MAX)));
+        let life = Duration::from_millis(*random.pick(&[20, 100, 200]));
+        let mode = if random.chance(500) { StoreMode::Hybrid { life } } else { StoreMode::Strict };
+        let rate = *random.pick(&[40, 200, 1_000]);
+        // Large enough that a tenth is exact.
+        let capacity = (rate * random.between(5, 25) / 10).next_multiple_of(100) as u32;
+        let quota = Quota::new(rate, Nanos::SECOND, capacity).expect("small numbers are in range");
+        let on_store_error = *random.pick(&[ScenarioFallback::Local, ScenarioFallback::Closed]);
+        let gap = 1_000_000 * base.nodes as u64 / (rate * random.between(2, 4));
+        let span = base.healed.saturating_sub(START).get() / 1_000_000 + 1_500;
+        let choices = [None, None, Some(50), Some(10), Some(1), Some(100)];
+        let mut overrides: Vec<OverrideChange> = (0..random.between(2, 8))
+            .map(|_| OverrideChange {
+                at: START.saturating_add(Nanos::from_millis(random.between(100, span))),
+                busiest: *random.pick(&choices),
+                others: *random.pick(&choices),
+            })
+            .collect();
+        overrides.sort_by_key(|change| change.at);
+        Scenario {
+            seed,
+            mode,
+            limits: vec![LimitSpec { name: "limit-0".into(), limit: quota.into(), on_store_error, keys: 2 }],
+            load: ClientLoad { shape: ArrivalShape::Steady, gap, cost_max: 2, all_limits_permille: 0 },
+            overrides,
+            ..base
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::FIRST_OVERRIDE_SEED;
+
+    #[test]
+    fn numbers_are_lowered_and_raised_in_every_mode() {
+        let worlds: Vec<Scenario> =
+            (FIRST_OVERRIDE_SEED..FIRST_OVERRIDE_SEED + 100).map(Scenario::of).collect();
+        let changes = || worlds.iter().flat_map(|world| &world.overrides);
+        assert!(changes().any(|change| change.busiest.is_some() && change.others.is_none()));
+        assert!(changes().any(|change| change.busiest.is_none() && change.others.is_some()));
+        assert!(worlds.iter().any(|world| world.mode == StoreMode::Strict && world.faults.is_empty()));
+        assert!(worlds.iter().any(|world| world.mode != StoreMode::Strict && !world.faults.is_empty()));
+    }
+}
