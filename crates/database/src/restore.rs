@@ -12,7 +12,7 @@ use crate::session::values;
 use crate::{Database, DatabaseError, DatabaseOptions, UnixMillis};
 
 /// Every table that is replaced, referenced ones before those that refer to them.
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 12] = [
     "policy_versions",
     "rate_limit_rules",
     "rate_limit_violations",
@@ -24,6 +24,7 @@ const TABLES: [&str; 11] = [
     "idempotent_answers",
     "live_entries",
     "live_head",
+    "candidates",
 ];
 /// Sessions of the backup are not brought back: whoever ended one meant it.
 const SESSIONS: &str = "sessions";

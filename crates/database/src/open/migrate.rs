@@ -13,6 +13,7 @@ const SQLITE: &[(i64, &str)] = &[
     (3, include_str!("../../migrations/sqlite/0003_filters.sql")),
     (4, include_str!("../../migrations/sqlite/0004_live.sql")),
     (5, include_str!("../../migrations/sqlite/0005_figures.sql")),
+    (6, include_str!("../../migrations/sqlite/0006_candidates.sql")),
 ];
 const POSTGRES: &[(i64, &str)] = &[
     (1, include_str!("../../migrations/postgres/0001_first.sql")),
@@ -20,6 +21,7 @@ const POSTGRES: &[(i64, &str)] = &[
     (3, include_str!("../../migrations/postgres/0003_filters.sql")),
     (4, include_str!("../../migrations/postgres/0004_live.sql")),
     (5, include_str!("../../migrations/postgres/0005_figures.sql")),
+    (6, include_str!("../../migrations/postgres/0006_candidates.sql")),
 ];
 
 /// The lock that processes take on PostgreSQL while they migrate: the letters "tidegate" as a number.
