@@ -116,7 +116,8 @@ fn header_parameters(route: &ApiRoute) -> impl Iterator<Item = Value> {
             json!({ "type": "string", "pattern": "^(\\*|\"[0-9]{1,18}\"(, \"[0-9]{1,18}\"){0,15})$" }),
         ),
         (
-            route.method == Method::POST && (is_versioned || route.path == "/tokens"),
+            route.method == Method::POST
+                && (is_versioned || ["/tokens", "/candidates"].contains(&&*route.path)),
             "Idempotency-Key",
             "A call that is repeated with the same key within 24 hours is done once, and answered the same.",
             json!({ "type": "string", "pattern": "^[!-~]{1,255}$" }),

@@ -7,7 +7,7 @@
 
 mod figures;
 mod fleet;
-mod last_hour;
+pub(super) mod last_hour;
 pub(crate) mod overview;
 mod reading;
 

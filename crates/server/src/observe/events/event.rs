@@ -48,11 +48,15 @@ pub enum EventName {
     KeyAllowed,
     /// Somebody ended such a block or exemption.
     LiveEntryRemoved,
+    /// A draft of the policy was added, to decide beside the policy.
+    CandidateAdded,
+    /// Such a draft was removed.
+    CandidateRemoved,
 }
 
 impl EventName {
     /// All of them; the index of a name is its discriminant.
-    pub const ALL: [EventName; 18] = [
+    pub const ALL: [EventName; 20] = [
         EventName::RateLimitExceeded,
         EventName::SlidingWindowLimitExceeded,
         EventName::BurstDetectedWarning,
@@ -71,6 +75,8 @@ impl EventName {
         EventName::KeyBlocked,
         EventName::KeyAllowed,
         EventName::LiveEntryRemoved,
+        EventName::CandidateAdded,
+        EventName::CandidateRemoved,
     ];
 
     /// Its name in events.
@@ -94,6 +100,8 @@ impl EventName {
             EventName::KeyBlocked => "key_blocked",
             EventName::KeyAllowed => "key_allowed",
             EventName::LiveEntryRemoved => "live_entry_removed",
+            EventName::CandidateAdded => "candidate_added",
+            EventName::CandidateRemoved => "candidate_removed",
         }
     }
 
@@ -116,7 +124,9 @@ impl EventName {
             | EventName::TokenRevoked
             | EventName::KeyBlocked
             | EventName::KeyAllowed
-            | EventName::LiveEntryRemoved => EventSeverity::Info,
+            | EventName::LiveEntryRemoved
+            | EventName::CandidateAdded
+            | EventName::CandidateRemoved => EventSeverity::Info,
         }
     }
 }

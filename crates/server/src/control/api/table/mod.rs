@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use http::Method;
 
 use super::ApiCall;
-use super::endpoints::{glance, kill_switch, live, nodes, penalties, records, system, tokens};
+use super::endpoints::{candidates, glance, kill_switch, live, nodes, penalties, records, system, tokens};
 use super::query::{PAGE, QueryField};
 use super::route::{Answering, ApiRoute, RouteAccess, TenantRule};
 use super::shape::{AnswerShape, BodyShape, JsonShape};
@@ -23,6 +23,7 @@ pub(crate) fn routes() -> &'static [ApiRoute] {
         routes.extend(policy::whole());
         routes.extend(policy::collections());
         routes.extend(policy::versions());
+        routes.extend(candidates::routes());
         routes.extend(tools::trying_out());
         routes.extend(live::routes());
         routes.extend(penalties::routes());
