@@ -1,10 +1,11 @@
 //! Runs of seeds: the same seed twice, the seeds that failed once, three hundred more, a hundred failovers, and a
-//! hundred and fifty with bursts, edits and two faults at once.
+//! hundred and fifty with bursts, edits and two faults at once, and a hundred in which a policy is tried out.
 
 use std::path::Path;
 
 use tidegate_sim::{
-    FIRST_BURST_SEED, FIRST_FAILOVER_SEED, Sabotage, Scenario, SeedOutcome, run_scenario, run_seed,
+    FIRST_BURST_SEED, FIRST_CANDIDATE_SEED, FIRST_FAILOVER_SEED, Sabotage, Scenario, SeedOutcome,
+    run_scenario, run_seed,
 };
 
 fn assert_well(outcome: &SeedOutcome) {
@@ -22,6 +23,7 @@ fn a_seed_is_a_world_byte_by_byte() {
     for seed in (0..12)
         .chain(FIRST_FAILOVER_SEED..FIRST_FAILOVER_SEED + 4)
         .chain(FIRST_BURST_SEED..FIRST_BURST_SEED + 4)
+        .chain(FIRST_CANDIDATE_SEED..FIRST_CANDIDATE_SEED + 4)
     {
         let (one, other) = (run_seed(seed, true).event_log, run_seed(seed, true).event_log);
         assert!(one.lines().count() > 100, "seed {seed}: its log is long enough");
@@ -83,6 +85,16 @@ fn worlds_of_bursts_edits_and_two_faults_at_once_keep_every_promise() {
     assert!(sum(|outcome| outcome.escalations) > 150, "users are warned and blocked");
     assert!(sum(|outcome| outcome.penalties_lost) > 0, "a server that loses its writes loses penalties");
     assert!(sum(|outcome| outcome.without_store) > 1_000, "the store failed");
+}
+
+#[test]
+fn a_policy_that_is_tried_out_breaks_no_promise_of_the_one_in_force() {
+    let outcomes: Vec<SeedOutcome> =
+        (FIRST_CANDIDATE_SEED..FIRST_CANDIDATE_SEED + 100).map(|seed| run_seed(seed, false)).collect();
+    outcomes.iter().for_each(assert_well);
+    let sum = |of: fn(&SeedOutcome) -> u64| outcomes.iter().map(of).sum::<u64>();
+    assert!(sum(|outcome| outcome.compared) > 10_000, "the two decide otherwise");
+    assert!(sum(|outcome| outcome.promises) > 300, "retry promises were tested");
 }
 
 /// The oracle is only worth something if it notices mistakes.

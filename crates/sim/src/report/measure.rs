@@ -132,6 +132,7 @@ fn scenario(nodes: usize, mode: StoreMode, shape: ArrivalShape, demand: u64) -> 
         end,
         bursts: None,
         edits: Vec::new(),
+        candidate: Vec::new(),
         sabotage: None,
     }
 }

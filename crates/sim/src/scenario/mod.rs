@@ -1,6 +1,7 @@
 //! A scenario: everything that the seed decides before the run begins.
 
 pub(crate) mod bursts;
+mod candidates;
 mod failovers;
 pub(crate) mod faults;
 
@@ -44,6 +45,8 @@ pub struct Scenario {
     pub bursts: Option<BurstSpec>,
     /// Changes of the policy, in the order of time.
     pub edits: Vec<PolicyEdit>,
+    /// The limits of a draft that every node tries out; none if there is no draft.
+    pub candidate: Vec<LimitSpec>,
     /// A deliberate mistake. No seed has one.
     pub sabotage: Option<Sabotage>,
 }
@@ -128,10 +131,14 @@ pub const FIRST_FAILOVER_SEED: u64 = 1 << 32;
 /// Seeds from this one on are burst scenarios: users are warned and blocked, policies are edited, and faults overlap.
 pub const FIRST_BURST_SEED: u64 = 2 << 32;
 
+/// Seeds from this one on are candidate scenarios: every node tries out a draft of the policy beside it.
+pub const FIRST_CANDIDATE_SEED: u64 = 3 << 32;
+
 impl Scenario {
     /// The scenario of a seed.
     pub fn of(seed: u64) -> Scenario {
         match seed {
+            FIRST_CANDIDATE_SEED.. => Scenario::of_candidates(seed),
             FIRST_BURST_SEED.. => Scenario::of_bursts(seed),
             FIRST_FAILOVER_SEED.. => Scenario::of_failovers(seed),
             _ => Scenario::of_faults(seed),
@@ -175,6 +182,7 @@ impl Scenario {
             end: healed.saturating_add(Nanos::from_millis(3_000)),
             bursts: None,
             edits: Vec::new(),
+            candidate: Vec::new(),
             sabotage: None,
         }
     }
