@@ -54,6 +54,15 @@ impl<'a> HostDatabase<'a> {
 impl ControlHost {
     /// Starts a server with one worker.
     pub(super) fn start(program: &Path, options: HostOptions<'_>) -> Result<ControlHost, ServerBenchError> {
+        ControlHost::start_on(program, options, "")
+    }
+
+    /// The same with more settings.
+    pub(super) fn start_on(
+        program: &Path,
+        options: HostOptions<'_>,
+        more: &str,
+    ) -> Result<ControlHost, ServerBenchError> {
         let folder = programs::target()?;
         let file = |name: &str, end: &str| folder.join(format!("tidegate-bench-control-{name}{end}"));
         let write = |path: &Path, text: &str| std::fs::write(path, text).map_err(ServerBenchError::Policy);
@@ -65,7 +74,7 @@ impl ControlHost {
         };
         let database = url.map_or(String::new(), |url| format!("database: {{ url: {url:?} }}\n"));
         let settings = file(options.name, ".yaml");
-        write(&settings, &format!("auth: {{ admin_token: {TOKEN} }}\n{database}"))?;
+        write(&settings, &format!("auth: {{ admin_token: {TOKEN} }}\n{database}{more}"))?;
         let mut command = Command::new(program);
         command.arg("serve").arg("--config").arg(settings);
         if let Some(text) = options.policy {

@@ -2,6 +2,7 @@
 //! decisions.
 
 mod api_client;
+mod candidate;
 mod host;
 mod publish;
 mod records;
@@ -25,7 +26,7 @@ pub(crate) use tenant_tree::CUSTOMERS;
 ///
 /// Starts Tidegate with a database (SQLite, or the given PostgreSQL). With a policy of 1,000 tenants it measures how long
 /// a change takes until decisions follow it, and how many decisions are left at one change a second; then how many are
-/// left while denials are recorded. Decisions are counted for each CPU-second of the threads that decide.
+/// left while denials are recorded; then what a candidate costs beside limits on Redis. Decisions are counted for each CPU-second of the threads that decide.
 /// Exit 0: done; 1: a bar was missed (with --check) or measuring failed; 2: bad usage.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ControlArgs {
@@ -58,6 +59,8 @@ enum ControlPart {
     Writing,
     /// Denials that are recorded in the database, compared with those that are not
     Records,
+    /// Decisions by limits on Redis beside a candidate, compared with none
+    Candidate,
 }
 
 /// The load that decisions are counted under. The client never sleeps, so that waking it costs the server no CPU time.
@@ -82,8 +85,11 @@ pub(crate) fn run(args: &ControlArgs) -> Result<ExitCode, ServerBenchError> {
     if is_chosen(ControlPart::Records) {
         records::measure(&program, database, args.quick, &mut report)?;
     }
+    if is_chosen(ControlPart::Candidate) {
+        candidate::measure(&program, database, args.quick, &mut report)?;
+    }
     report.notes = vec![
-        "CPU is the CPU time of the threads that decide, in user and kernel mode",
+        "CPU is the CPU time of the threads that decide, in user and kernel mode, unless it is said",
         "ratios are medians of the ratios within rounds",
     ];
     Ok(report.finish(args.json, args.check)?)
