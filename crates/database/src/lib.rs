@@ -3,6 +3,7 @@
 mod answers;
 mod audit;
 mod backup;
+mod candidates;
 mod changes;
 mod database;
 mod error;
@@ -22,6 +23,9 @@ mod versions;
 
 pub use answers::{ANSWERS_MAX, AnswerBody, ChangeAnswer, NewAnswer, Remembered, RememberedAnswer};
 pub use audit::{AuditEntry, AuditRow, BrokenChain, ChainReport, PersonalData};
+pub use candidates::{
+    CANDIDATE_RUNS_MAX, CandidateAddition, CandidateHead, CandidateRun, CandidateStep, NewCandidate,
+};
 pub use changes::{PolicyChanges, VersionChange};
 pub use database::{Database, DatabaseKind, DatabaseOptions};
 pub use error::{DatabaseError, PublishError};

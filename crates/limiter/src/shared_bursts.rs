@@ -80,6 +80,8 @@ pub struct BurstSubject {
     pub ip: Option<IpAddr>,
     /// The hash of the key in this node's own detectors.
     pub own_hash: u64,
+    /// Is the detector that of a policy that is only tried out? Then nobody is told.
+    pub is_tried_out: bool,
 }
 
 /// An action that the server has reported for counts whose requests were decided before.

@@ -17,14 +17,14 @@ pub use invariants::burst_record::{BurstEvents, BurstRecord, HeardBurst, ServerB
 pub use invariants::token_record::{BucketRecord, CallOrigin, TokenRecord};
 pub use model::{Model, ModelLink, OutOfMemory};
 pub use network::{Network, NetworkConditions, SimLink};
-pub use run::node::{NodeAnswer, NodeLimiter, SimNodeStore};
+pub use run::node::{NodeAnswer, NodeLimiter, NodeTrial, SimNodeStore};
 pub use run::{RunNotes, ScenarioRun, SeedOutcome, SimRequest, SoloEvent, run_scenario, run_seed};
 pub use scenario::bursts::{BurstSpec, PolicyEdit, Sabotage};
 pub use scenario::faults::{Fault, FaultKind};
 pub use scenario::overrides::OverrideChange;
 pub use scenario::{
-    ArrivalShape, ClientLoad, FIRST_ACTION_SEED, FIRST_BURST_SEED, FIRST_FAILOVER_SEED, FIRST_OVERRIDE_SEED,
-    LimitSpec, Scenario, ScenarioFallback,
+    ArrivalShape, ClientLoad, FIRST_ACTION_SEED, FIRST_BURST_SEED, FIRST_CANDIDATE_SEED, FIRST_FAILOVER_SEED,
+    FIRST_OVERRIDE_SEED, LimitSpec, Scenario, ScenarioFallback,
 };
 pub use tidegate::testing::Random;
 pub use world::clock::{ClockDriver, NodeClock};

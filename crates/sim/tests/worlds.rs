@@ -1,11 +1,12 @@
 //! Runs of seeds: the same seed twice, the seeds that failed once, three hundred more, a hundred failovers, a hundred and
-//! fifty with bursts, edits and two faults at once, eighty with resets and grants, and a hundred with overrides.
+//! fifty with bursts, edits and two faults at once, eighty with resets and grants, a hundred with overrides, and a hundred
+//! in which a policy is tried out.
 
 use std::path::Path;
 
 use tidegate_sim::{
-    FIRST_ACTION_SEED, FIRST_BURST_SEED, FIRST_FAILOVER_SEED, FIRST_OVERRIDE_SEED, Sabotage, Scenario,
-    SeedOutcome, run_scenario, run_seed,
+    FIRST_ACTION_SEED, FIRST_BURST_SEED, FIRST_CANDIDATE_SEED, FIRST_FAILOVER_SEED, FIRST_OVERRIDE_SEED,
+    Sabotage, Scenario, SeedOutcome, run_scenario, run_seed,
 };
 
 fn assert_well(outcome: &SeedOutcome) {
@@ -25,6 +26,7 @@ fn a_seed_is_a_world_byte_by_byte() {
         .chain(FIRST_BURST_SEED..FIRST_BURST_SEED + 4)
         .chain(FIRST_ACTION_SEED..FIRST_ACTION_SEED + 4)
         .chain(FIRST_OVERRIDE_SEED..FIRST_OVERRIDE_SEED + 4)
+        .chain(FIRST_CANDIDATE_SEED..FIRST_CANDIDATE_SEED + 4)
     {
         let (one, other) = (run_seed(seed, true).event_log, run_seed(seed, true).event_log);
         assert!(one.lines().count() > 100, "seed {seed}: its log is long enough");
@@ -107,6 +109,16 @@ fn a_hundred_worlds_of_overrides_keep_every_promise() {
     assert!(sum(|outcome| outcome.admitted) > 20_000, "requests are admitted");
     assert!(sum(|outcome| outcome.requests - outcome.admitted) > 20_000, "and refused");
     assert!(sum(|outcome| outcome.without_store) > 500, "the store failed");
+}
+
+#[test]
+fn a_policy_that_is_tried_out_breaks_no_promise_of_the_one_in_force() {
+    let outcomes: Vec<SeedOutcome> =
+        (FIRST_CANDIDATE_SEED..FIRST_CANDIDATE_SEED + 100).map(|seed| run_seed(seed, false)).collect();
+    outcomes.iter().for_each(assert_well);
+    let sum = |of: fn(&SeedOutcome) -> u64| outcomes.iter().map(of).sum::<u64>();
+    assert!(sum(|outcome| outcome.compared) > 10_000, "the two decide otherwise");
+    assert!(sum(|outcome| outcome.promises) > 300, "retry promises were tested");
 }
 
 /// The oracle is only worth something if it notices mistakes.

@@ -2,6 +2,7 @@
 //! decisions.
 
 mod api_client;
+mod candidate;
 mod host;
 mod lookup;
 mod overrides;
@@ -27,8 +28,9 @@ pub(crate) use tenant_tree::CUSTOMERS;
 ///
 /// Starts Tidegate with a database (SQLite, or the given PostgreSQL). With a policy of 1,000 tenants it measures how long
 /// a change takes until decisions follow it, and how many decisions are left at one change a second; then how many are
-/// left while denials are recorded, and how many with 10,000 overrides. Decisions are counted for each CPU-second of the threads that decide. At last it
-/// measures how long a lookup of the keys of a request takes, against a check of it on the same Redis.
+/// left while denials are recorded, and how many with 10,000 overrides. Decisions are counted for each CPU-second of the
+/// threads that decide. At last it measures what a candidate costs beside limits on Redis, and how long a lookup of the
+/// keys of a request takes, against a check of it on the same Redis.
 /// Exit 0: done; 1: a bar was missed (with --check) or measuring failed; 2: bad usage.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ControlArgs {
@@ -65,6 +67,8 @@ enum ControlPart {
     Lookup,
     /// Decisions with 10,000 overrides, compared with none
     Overrides,
+    /// Decisions by limits on Redis beside a candidate, compared with none
+    Candidate,
 }
 
 /// The load that decisions are counted under. The client never sleeps, so that waking it costs the server no CPU time.
@@ -95,8 +99,11 @@ pub(crate) fn run(args: &ControlArgs) -> Result<ExitCode, ServerBenchError> {
     if is_chosen(ControlPart::Overrides) {
         overrides::measure(&program, args.quick, &mut report)?;
     }
+    if is_chosen(ControlPart::Candidate) {
+        candidate::measure(&program, database, args.quick, &mut report)?;
+    }
     report.notes = vec![
-        "CPU is the CPU time of the threads that decide, in user and kernel mode",
+        "CPU is the CPU time of the threads that decide, in user and kernel mode, unless it is said",
         "ratios are medians of the ratios within rounds",
     ];
     Ok(report.finish(args.json, args.check)?)

@@ -13,6 +13,7 @@ const SQLITE: &[(i64, &str)] = &[
     (3, include_str!("../../migrations/sqlite/0003_filters.sql")),
     (4, include_str!("../../migrations/sqlite/0004_live.sql")),
     (5, include_str!("../../migrations/sqlite/0005_figures.sql")),
+    (6, include_str!("../../migrations/sqlite/0006_candidates.sql")),
     (7, include_str!("../../migrations/sqlite/0007_trust.sql")),
     (8, include_str!("../../migrations/sqlite/0008_uses.sql")),
 ];
@@ -22,6 +23,7 @@ const POSTGRES: &[(i64, &str)] = &[
     (3, include_str!("../../migrations/postgres/0003_filters.sql")),
     (4, include_str!("../../migrations/postgres/0004_live.sql")),
     (5, include_str!("../../migrations/postgres/0005_figures.sql")),
+    (6, include_str!("../../migrations/postgres/0006_candidates.sql")),
     (7, include_str!("../../migrations/postgres/0007_trust.sql")),
     (8, include_str!("../../migrations/postgres/0008_uses.sql")),
 ];

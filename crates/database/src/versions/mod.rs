@@ -2,7 +2,7 @@
 
 mod publish;
 mod rules;
-mod text;
+pub(crate) mod text;
 
 pub use publish::{NewVersion, Publication};
 pub use rules::RuleRow;

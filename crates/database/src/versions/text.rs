@@ -11,11 +11,11 @@ const LEVEL: u8 = 6;
 /// No policy is larger; a row that claims more is broken.
 const LONGEST: usize = 256 * 1024 * 1024;
 
-pub(super) fn pack(text: &str) -> Vec<u8> {
+pub(crate) fn pack(text: &str) -> Vec<u8> {
     compress_to_vec_zlib(text.as_bytes(), LEVEL)
 }
 
-pub(super) fn unpack(bytes: &[u8]) -> Result<String, DatabaseError> {
+pub(crate) fn unpack(bytes: &[u8]) -> Result<String, DatabaseError> {
     let broken =
         || DatabaseError::Invalid("the stored text of a version is damaged: restore a backup".into());
     let bytes = decompress_to_vec_zlib_with_limit(bytes, LONGEST).map_err(|_| broken())?;

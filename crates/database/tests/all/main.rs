@@ -9,6 +9,7 @@ mod answers;
 mod audit;
 mod backup;
 mod bounds;
+mod candidates;
 mod changes;
 mod history;
 mod killed;

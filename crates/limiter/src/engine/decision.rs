@@ -146,7 +146,6 @@ impl Decision {
 
     /// The same decision with a full `Arc` of the policy: holding an `arc_swap::Guard` for long slows every
     /// other reader.
-    #[cfg(feature = "async")]
     pub(crate) fn under_full_policy(self) -> Decision {
         Decision { set: Guard::from_inner(Guard::into_inner(self.set)), ruling: self.ruling }
     }

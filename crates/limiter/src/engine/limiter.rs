@@ -10,6 +10,7 @@ use tidegate_policy::{Facts, Overrides, Plan, RuleSet};
 
 use super::active::Active;
 use super::ad_hoc::AdHocBuckets;
+use super::beside::Besides;
 use super::bursts::BurstWatch;
 use super::counting::stats::{CountScope, Stats};
 use super::decide::conclude::CanWait;
@@ -64,11 +65,15 @@ pub struct Limiter<S = Memory, C = MonotonicClock> {
     pub(super) reporting_late: Mutex<()>,
     /// Is told of denials and penalties.
     pub(super) observer: Option<Arc<dyn Observer>>,
-    kill_switch: AtomicBool,
+    pub(super) kill_switch: AtomicBool,
     /// Blocks and exemptions beside those of the policy.
     pub(super) live_gates: LiveGates,
     /// Other numbers of limits for some clients.
     pub(super) overrides: ArcSwapOption<Overrides>,
+    /// Those that decide the same requests for comparison.
+    pub(super) besides: Besides,
+    /// Is its policy only tried out, so that its denials are nobody's violations?
+    pub(super) is_tried_out: bool,
     /// Are requests with an invalid credential treated as anonymous?
     pub(super) admits_invalid: AtomicBool,
     /// Where trust is computed from, if it is.
@@ -203,6 +208,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             kill_switch: AtomicBool::new(false),
             live_gates: LiveGates::default(),
             overrides: ArcSwapOption::empty(),
+            besides: Besides::default(),
+            is_tried_out: false,
             admits_invalid: AtomicBool::new(false),
             trust_book: None,
         })
@@ -267,6 +274,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// Switches the kill switch on or off. While it is on, everything is admitted.
     pub fn set_kill_switch(&self, on: bool) {
         self.kill_switch.store(on, Ordering::Relaxed);
+        self.tell_besides();
     }
 
     /// Is the kill switch on?
@@ -277,6 +285,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// Sets what happens to requests with an invalid credential; by default they are denied.
     pub fn set_invalid_credentials(&self, choice: InvalidCredentials) {
         self.admits_invalid.store(choice == InvalidCredentials::Anonymous, Ordering::Relaxed);
+        self.tell_besides();
     }
 
     /// The store.

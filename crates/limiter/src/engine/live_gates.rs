@@ -29,9 +29,10 @@ impl LiveGates {
         LoadedLiveGates(self.is_some.load(Ordering::Acquire).then(|| self.rules.load()))
     }
 
-    fn store(&self, rules: Option<RuleSet>) {
+    /// Replaces them by rules that another limiter may also have.
+    pub(crate) fn share(&self, rules: Option<Arc<RuleSet>>) {
         let is_some = rules.is_some();
-        self.rules.store(rules.map(Arc::new));
+        self.rules.store(rules);
         self.is_some.store(is_some, Ordering::Release);
     }
 }
@@ -79,7 +80,8 @@ impl<S, C> Limiter<S, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_live_gates(&self, rules: Option<impl Into<RuleSet>>) {
-        self.live_gates.store(rules.map(Into::into));
+        self.live_gates.share(rules.map(|rules| Arc::new(rules.into())));
+        self.tell_besides();
     }
 
     /// The live gates in force.

@@ -32,6 +32,7 @@
 
 mod active;
 mod ad_hoc;
+pub mod beside;
 pub mod bursts;
 pub mod counting;
 mod decide;

@@ -237,6 +237,20 @@ pub const LIVE_ENTRIES_MAX: usize = 10_000;
 pub const LIVE_SHARED_MAX: usize = 100_000;
 /// How long the start of a server waits for the live entries.
 pub const LIVE_ENTRIES_WAIT: Duration = Duration::from_millis(500);
+/// Candidates that decide beside the policy at once.
+pub const CANDIDATES_MAX: usize = 4;
+/// Candidates that are kept with what was found, those that have ended included. One more makes the oldest of these be
+/// forgotten.
+pub const CANDIDATES_KEPT_MAX: usize = 32;
+/// How long a candidate decides beside the policy, unless it is told.
+pub const CANDIDATE_TIME: Duration = Duration::from_secs(24 * 3_600);
+/// How long it may.
+pub const CANDIDATE_TIME_MAX: Duration = Duration::from_secs(7 * 24 * 3_600);
+/// Comparisons of one candidate on one node that wait for the store after the decision was made. Beyond it, decisions are
+/// not compared.
+pub const CANDIDATE_WAITING_MAX: usize = 1_024;
+/// Steps of half a minute that are kept of what was found: those of a day.
+pub const CANDIDATE_STEPS_MAX: u64 = 2_880;
 /// Simulations and explanations by another policy in the admin API at once.
 pub const TRIALS_MAX: usize = 1;
 /// How long a simulation in the admin API may take.

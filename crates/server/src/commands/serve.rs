@@ -15,7 +15,7 @@ use crate::control::access::{Access, Oidc, first_token, new_secret};
 use crate::control::records::Records;
 use crate::control::startup::{self, OpenedDatabase, unix_millis};
 use crate::control::thread::ControlThread;
-use crate::control::{ControlPlane, PolicySource, RunningPolicy};
+use crate::control::{ControlPlane, PolicySource, RunningPolicy, candidates};
 use crate::identity::Identity;
 use crate::node::store::StoreThreadError;
 use crate::node::{Node, NodeError};
@@ -111,17 +111,22 @@ fn start_control(
         control.follow(node, id);
         control.follow_live(node);
         control.follow_trust(node);
+        control.follow_candidates(node);
         control.note_token_uses(node);
         control.watch_figures(node);
     }
 }
 
 /// Writes what is still in memory.
-fn finish(node: &Node, started: Nanos) {
+fn finish(node: &Arc<Node>, started: Nanos) {
     // The store was left, so no answer to counts can arrive any more.
     node.limiter().report_late_bursts();
     node.events().flush();
     node.control().and_then(ControlPlane::records).inspect(|records| records.flush());
+    if let Some(control) = node.control() {
+        let node = Arc::clone(node);
+        let _written = control.wait_for(async move { candidates::write_found(&node).await });
+    }
     node.traces().shutdown();
     let ran = node.clock().now().saturating_sub(started);
     tracing::info!(ran = %ran, "ended");

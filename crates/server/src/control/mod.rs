@@ -7,6 +7,7 @@ pub mod access;
 mod allocation;
 pub(crate) mod api;
 mod cache;
+pub(crate) mod candidates;
 mod changing;
 pub(crate) mod collection;
 pub(crate) mod console;
@@ -36,6 +37,7 @@ use tokio::sync::{MutexGuard, Semaphore, SemaphorePermit};
 use tokio::task::JoinError;
 
 use access::Access;
+use candidates::CandidateBoard;
 use glance::Glance;
 use live::LiveBoard;
 use records::Records;
@@ -76,6 +78,8 @@ pub struct ControlPlane {
     live: LiveBoard,
     /// What is known about users.
     trust: TrustBoard,
+    /// The drafts that decide beside the policy.
+    candidates: CandidateBoard,
     /// Permits for trials, so that long ones leave room for changes.
     trials: Semaphore,
     /// Permits for work that computes for long: checking a large policy, replaying a trace.
@@ -112,6 +116,7 @@ impl ControlPlane {
             swapping: tokio::sync::Mutex::default(),
             live: LiveBoard::default(),
             trust: TrustBoard::default(),
+            candidates: CandidateBoard::default(),
             trials: Semaphore::new(TRIALS_MAX),
             long_tasks: Arc::new(Semaphore::new(LONG_TASKS_MAX)),
         }
@@ -175,6 +180,18 @@ impl ControlPlane {
     /// What is known about users.
     pub(crate) fn trust(&self) -> &TrustBoard {
         &self.trust
+    }
+
+    /// Starts to follow the candidates in the database, if there is one.
+    pub(crate) fn follow_candidates(&self, node: &Arc<Node>) {
+        if self.database.is_some() {
+            self.runtime().spawn(candidates::follow(Arc::clone(node)));
+        }
+    }
+
+    /// The drafts that decide beside the policy.
+    pub(crate) fn candidates(&self) -> &CandidateBoard {
+        &self.candidates
     }
 
     /// Starts to write down when tokens were used last.

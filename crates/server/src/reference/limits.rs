@@ -211,6 +211,17 @@ fn admin_api() -> Vec<Row> {
             number(LIVE_SHARED_MAX),
         ),
         ("time that the start waits for the live entries", seconds(LIVE_ENTRIES_WAIT)),
+        ("candidates at once", number(CANDIDATES_MAX)),
+        (
+            "candidates that are kept, with those that have ended; one more makes the oldest of these be forgotten",
+            number(CANDIDATES_KEPT_MAX),
+        ),
+        ("duration of a candidate", seconds(CANDIDATE_TIME_MAX)),
+        (
+            "comparisons of one candidate on one node that wait for the store; beyond it, decisions are not compared",
+            number(CANDIDATE_WAITING_MAX),
+        ),
+        ("steps of half a minute in the report of a candidate", number(CANDIDATE_STEPS_MAX as usize)),
         (
             "of the calls that compute for long, simulations and explanations by another policy",
             number(TRIALS_MAX),

@@ -3,6 +3,7 @@
 mod access;
 mod audited;
 mod away;
+mod candidates;
 mod commands;
 mod entries;
 mod exports;

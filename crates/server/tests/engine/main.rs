@@ -1,5 +1,6 @@
 //! Tests of the engine as `tidegate simulate` runs it, against a naive model and hand-written cases.
 
+mod candidates;
 mod cases;
 mod engine;
 mod events;

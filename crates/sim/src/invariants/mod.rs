@@ -9,13 +9,15 @@ mod refusal_age;
 pub(crate) mod token_record;
 mod window_counts;
 
+use std::sync::atomic::Ordering;
+
 use tidegate_core::{Limit, Meter, Nanos, Quota};
 use tidegate_redis::StoreMode;
 
 use crate::run::{RunNotes, ScenarioRun, SoloEvent};
 use crate::scenario::Scenario;
 use crate::world::lock;
-use crate::{FaultKind, START, SeedOutcome};
+use crate::{Fault, FaultKind, START, SeedOutcome};
 use burst_record::ServerBurstEvent;
 use token_record::BucketRecord;
 
@@ -47,6 +49,7 @@ pub(crate) fn check_all(run: &ScenarioRun, outcome: &mut SeedOutcome) {
     check_fallback_share(&run.scenario, &notes, &mut violations);
     check_refusal_age(&run.scenario, &notes, &records, &mut violations);
     check_requests(run, &notes, &mut violations);
+    outcome.compared = check_trials(run, &notes, &mut violations);
     check_nothing_wasted(&run.scenario, &records, &mut violations);
     check_throughput(&run.scenario, &records, &mut violations);
     let events = run.network.bursts().close();
@@ -61,6 +64,34 @@ pub(crate) fn check_all(run: &ScenarioRun, outcome: &mut SeedOutcome) {
     outcome.granted = records.iter().map(|record| record.granted.len() as u64).sum();
     outcome.promises = notes.promises;
     outcome.violations = violations;
+}
+
+/// Every decision of a node is compared with that of its candidate, or counted as not compared. Returns how many
+/// decisions differ.
+fn check_trials(run: &ScenarioRun, notes: &RunNotes, violations: &mut Vec<String>) -> u64 {
+    let mut differing = 0;
+    for (&node, (trial, before)) in &notes.trials {
+        // Of a node that is down, requests have ended without a decision.
+        if run.limiter(node).is_none() {
+            continue;
+        }
+        let decided = notes.requests.iter().filter(|request| request.node == node).count() - before;
+        let totals = trial.candidate.report().totals();
+        differing += totals.newly_denied + totals.newly_admitted;
+        let compared = totals.both_admit + totals.both_deny + totals.newly_denied + totals.newly_admitted;
+        let known = compared + totals.not_compared + trial.waiting.load(Ordering::Relaxed);
+        // A client that survives its node may still ask the node as it was before.
+        let has_ended =
+            |fault: &Fault| matches!(fault.what, FaultKind::Crash(of) | FaultKind::Leave(of) if of == node);
+        let is_short = known < decided as u64 && !run.scenario.faults.iter().any(has_ended);
+        if is_short || known > decided as u64 {
+            violations.push(format!("node {node} has decided {decided} requests and compared {totals:?}"));
+        }
+        if run.scenario.is_calm() && totals.not_compared > 0 {
+            violations.push(format!("node {node} could not compare, although nothing failed: {totals:?}"));
+        }
+    }
+    differing
 }
 
 /// No token is spent that the server did not give, and no more than the limit plus the published bound.

@@ -17,6 +17,8 @@ pub struct TokenRecord(Arc<Mutex<RecordState>>);
 struct RecordState {
     /// The limit of each bucket; no two limits of a request have the same numbers.
     limits: Vec<Limit>,
+    /// Calls about limits with these numbers are not recorded.
+    ignored: Vec<Limit>,
     bucket_of: BTreeMap<BucketKey, usize>,
     /// The buckets of each request, by its task. An answer may come after its request has ended.
     requested: BTreeMap<TaskId, Vec<usize>>,
@@ -69,12 +71,20 @@ impl TokenRecord {
         let buckets = vec![BucketRecord::default(); limits.len()];
         TokenRecord(Arc::new(Mutex::new(RecordState {
             limits,
+            ignored: Vec::new(),
             bucket_of: BTreeMap::new(),
             requested: BTreeMap::new(),
             under_way: BTreeMap::new(),
             buckets,
             unknown_calls: 0,
         })))
+    }
+
+    /// The same record, which ignores calls about limits with these numbers: those of a policy that is only tried out.
+    #[must_use]
+    pub fn ignoring(self, limits: impl IntoIterator<Item = Limit>) -> TokenRecord {
+        lock(&self.0).ignored = limits.into_iter().collect();
+        self
     }
 
     /// A task is about to charge these buckets.
@@ -93,6 +103,9 @@ impl TokenRecord {
         }
         let mut state = lock(&self.0);
         for (entry, &leased) in call.entries.iter().zip(&answer.leased) {
+            if state.ignored.contains(&entry.limit) {
+                continue;
+            }
             let Some(bucket) = state.bucket_for(task, &entry.key, &entry.limit) else {
                 state.unknown_calls += 1;
                 continue;
@@ -117,7 +130,9 @@ impl TokenRecord {
     fn answered(&self, CallOrigin { task, node, sent }: CallOrigin, call: &ScriptCall) {
         let mut state = lock(&self.0);
         for entry in &call.entries {
-            if let Some(bucket) = state.bucket_for(task, &entry.key, &entry.limit) {
+            if !state.ignored.contains(&entry.limit)
+                && let Some(bucket) = state.bucket_for(task, &entry.key, &entry.limit)
+            {
                 state.buckets[bucket].answered.entry(node).or_default().push(sent);
             }
         }

@@ -134,6 +134,7 @@ fn scenario(nodes: usize, mode: StoreMode, shape: ArrivalShape, demand: u64) -> 
         edits: Vec::new(),
         actions: Vec::new(),
         overrides: Vec::new(),
+        candidate: Vec::new(),
         sabotage: None,
     }
 }

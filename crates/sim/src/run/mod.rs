@@ -20,7 +20,7 @@ use crate::scenario::faults::{Fault, FaultKind};
 use crate::scenario::overrides::OverrideChange;
 use crate::world::lock;
 use crate::{ClockDriver, Model, Network, START, World};
-use node::{NodeAnswer, NodeLimiter};
+use node::{NodeAnswer, NodeLimiter, NodeTrial};
 
 pub use seed::{SeedOutcome, run_scenario, run_seed};
 
@@ -63,6 +63,8 @@ pub struct RunNotes {
     pub stretched: BTreeMap<usize, Nanos>,
     /// By node: how many warnings and blocks of burst detectors it has counted since its start.
     pub burst_actions: BTreeMap<usize, u64>,
+    /// By node: what it tries out, and how many requests it had decided before.
+    pub trials: BTreeMap<usize, (NodeTrial, usize)>,
     /// How many retry promises were tested.
     pub promises: u64,
     /// The retry promises that were broken, as messages.
@@ -112,7 +114,7 @@ impl ScenarioRun {
         let world = World::new(scenario.seed, logged);
         world.note(None, format_args!("{scenario:?}"));
         let limits = scenario.buckets().into_iter().map(|limit| scenario.limits[limit].limit).collect();
-        let record = TokenRecord::new(limits);
+        let record = TokenRecord::new(limits).ignoring(scenario.candidate.iter().map(|spec| spec.limit));
         let network = Network::new(world.clone(), scenario.nodes, scenario.conditions, record.clone())
             .with_sabotage(scenario.sabotage);
         for &drift in &scenario.drifts {
@@ -166,6 +168,12 @@ impl ScenarioRun {
         self.network.bursts().started(node, self.world.now());
         self.apply_edits(&limiter);
         self.apply_overrides(&limiter);
+        if !self.scenario.candidate.is_empty() {
+            let trial = node::try_out(&self.world, &self.scenario, &limiter, node);
+            let mut notes = lock(&self.notes);
+            let before = notes.requests.iter().filter(|request| request.node == node).count();
+            notes.trials.insert(node, (trial, before));
+        }
         lock(&self.nodes)[node] = Some(limiter);
         clients::start_clients(self, node);
     }

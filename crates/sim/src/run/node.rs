@@ -1,7 +1,9 @@
 //! A node: the real engine with a policy, on the real store, over a simulated link.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use tidegate::engine::beside::{BackgroundWork, Candidate};
 use tidegate::engine::bursts::BurstState;
 use tidegate::engine::{Limiter, OverrideRule, Overrides, Policy, Reason, Request, RuleSet};
 use tidegate::{Cost, MemoryOptions, Nanos, OverrideNumbers};
@@ -16,6 +18,15 @@ pub type SimNodeStore = RedisStore<SimLink, NodeClock>;
 
 /// The engine of a node.
 pub type NodeLimiter = Limiter<SimNodeStore, NodeClock>;
+
+/// A draft of the policy that a node tries out.
+#[derive(Debug)]
+pub struct NodeTrial {
+    /// The draft's engine.
+    pub candidate: Arc<Candidate<SimNodeStore, NodeClock>>,
+    /// How many comparisons are not finished.
+    pub waiting: Arc<AtomicU64>,
+}
 
 /// The keys of the local fallback: enough for any scenario.
 const FALLBACK_KEYS: usize = 1_024;
@@ -53,6 +64,26 @@ pub(crate) fn set_overrides(limiter: &NodeLimiter, change: &OverrideChange) {
         Some(OverrideRule::new("override", "limit-0", numbers, who.clone(), Arc::default()))
     });
     limiter.set_overrides(Some(Overrides::new(rules)));
+}
+
+/// Lets a node try out the draft of a scenario, on the same store.
+pub(crate) fn try_out(world: &World, scenario: &Scenario, limiter: &NodeLimiter, node: usize) -> NodeTrial {
+    let policy = Policy::parse(&scenario.candidate_policy()).expect("a scenario's draft is valid");
+    let waiting = Arc::new(AtomicU64::new(0));
+    let (world, count) = (world.clone(), Arc::clone(&waiting));
+    let background: BackgroundWork = Box::new(move |work| {
+        count.fetch_add(1, Ordering::Relaxed);
+        let count = Arc::clone(&count);
+        world.spawn(Some(node), async move {
+            work.await;
+            count.fetch_sub(1, Ordering::Relaxed);
+        });
+        true
+    });
+    let candidate = limiter.candidate(policy, limiter.store().clone(), "candidate ", background);
+    let candidate = Arc::new(candidate.expect("a store holds a few limits"));
+    limiter.set_candidates(std::slice::from_ref(&candidate));
+    NodeTrial { candidate, waiting }
 }
 
 /// A node's answer to a request.

@@ -33,6 +33,8 @@ pub struct SeedOutcome {
     pub escalations: u64,
     /// How many penalties the server has lost with other writes, because of a fault that loses writes.
     pub penalties_lost: u64,
+    /// How many decisions a policy that was tried out would have made otherwise.
+    pub compared: u64,
     /// The event log, if it was requested.
     pub event_log: String,
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod actions;
 pub(crate) mod bursts;
+mod candidates;
 mod failovers;
 pub(crate) mod faults;
 pub(crate) mod overrides;
@@ -52,6 +53,8 @@ pub struct Scenario {
     pub actions: Vec<SimKeyAction>,
     /// Changes of the overrides, in the order of time.
     pub overrides: Vec<OverrideChange>,
+    /// The limits of a draft that every node tries out; none if there is no draft.
+    pub candidate: Vec<LimitSpec>,
     /// A deliberate mistake. No seed has one.
     pub sabotage: Option<Sabotage>,
 }
@@ -139,6 +142,9 @@ pub const FIRST_BURST_SEED: u64 = 2 << 32;
 /// Seeds from this one on are scenarios in which keys are reset and get tokens, while any fault may happen.
 pub const FIRST_ACTION_SEED: u64 = 3 << 32;
 
+/// Seeds from this one on are candidate scenarios: every node tries out a draft of the policy beside it.
+pub const FIRST_CANDIDATE_SEED: u64 = 4 << 32;
+
 /// Seeds from this one on are override scenarios: the numbers of a limit are lowered and raised for some keys.
 pub const FIRST_OVERRIDE_SEED: u64 = 5 << 32;
 
@@ -147,7 +153,8 @@ impl Scenario {
     pub fn of(seed: u64) -> Scenario {
         match seed {
             FIRST_OVERRIDE_SEED.. => Scenario::of_overrides(seed),
-            FIRST_ACTION_SEED..FIRST_OVERRIDE_SEED => Scenario::of_actions(seed),
+            FIRST_CANDIDATE_SEED.. => Scenario::of_candidates(seed),
+            FIRST_ACTION_SEED.. => Scenario::of_actions(seed),
             FIRST_BURST_SEED.. => Scenario::of_bursts(seed),
             FIRST_FAILOVER_SEED.. => Scenario::of_failovers(seed),
             _ => Scenario::of_faults(seed),
@@ -193,6 +200,7 @@ impl Scenario {
             edits: Vec::new(),
             actions: Vec::new(),
             overrides: Vec::new(),
+            candidate: Vec::new(),
             sabotage: None,
         }
     }

@@ -52,6 +52,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 
     #[cold]
     fn report_one(&self, LateBurst { action, at, about }: LateBurst) {
+        if about.as_ref().is_some_and(|(_, subject)| subject.is_tried_out) {
+            return;
+        }
         self.stats.count_action(action);
         let subject = about.as_ref().map(|(count, subject)| (count, &**subject));
         self.observe_late_burst(action, subject, at);
@@ -67,18 +70,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         (rule, detector, policy_version): (&DetectorRule, u64, u64),
         (facts, key): (&Facts<'_, '_>, &KeyBytes),
     ) -> BurstSubject {
-        let shown = rule.key.iter().map(|descriptor| {
-            let mut value = KeyBytes::new();
-            // All parts are present: the whole key has just been written.
-            let _present = facts.write_key(std::slice::from_ref(descriptor), &mut value);
-            let value = String::from_utf8_lossy(&value);
-            if may_be_secret(descriptor) {
-                masked(&value)
-            } else {
-                cut(&value, PENALTY_VALUE_CHARS_MAX).into()
-            }
-        });
-        let shown = shown.collect::<Vec<String>>().join(", ").into();
+        let shown = shown_key(facts, &rule.key).into();
         let has = |descriptor: Descriptor| rule.key.contains(&descriptor).then_some(());
         let name = |name: &str| cut(name, NAME_CHARS_MAX);
         let ip = facts.request.ip.map(|ip| ip.to_canonical());
@@ -92,8 +84,20 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             // Addresses of IPv6 share the key of their network.
             ip: has(Descriptor::Ip).and(ip).filter(IpAddr::is_ipv4),
             own_hash: self.bursts.hash(detector, key),
+            is_tried_out: self.is_tried_out,
         }
     }
+}
+
+/// The values of a key for people, without secrets. A part that the request lacks is empty.
+pub(in crate::engine) fn shown_key(facts: &Facts<'_, '_>, key: &[Descriptor]) -> String {
+    let shown = key.iter().map(|descriptor| {
+        let mut value = KeyBytes::new();
+        let _present = facts.write_key(std::slice::from_ref(descriptor), &mut value);
+        let value = String::from_utf8_lossy(&value);
+        if may_be_secret(descriptor) { masked(&value) } else { cut(&value, PENALTY_VALUE_CHARS_MAX).into() }
+    });
+    shown.collect::<Vec<String>>().join(", ")
 }
 
 /// A text of bounded length.

@@ -9,7 +9,7 @@
 //! every entry is in use, new keys are not tracked, and their requests are counted as untracked. So a flood of
 //! keys can neither grow memory nor lift a block.
 
-mod late;
+pub(super) mod late;
 mod penalties;
 mod report;
 mod shared;

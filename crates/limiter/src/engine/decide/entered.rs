@@ -10,6 +10,7 @@ use tidegate_policy::Request;
 use super::gates::GateNotes;
 use super::{DecisionAndPlace, EntryStage};
 use crate::engine::active::Active;
+use crate::engine::beside::BesideStage;
 use crate::engine::decision::{Decision, Ruling};
 use crate::engine::limiter::{Limiter, Operation};
 use crate::{Clock, NowOrLater, Store};
@@ -70,7 +71,12 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn enter(&self, request: &Request<'_>) -> Entered {
-        let (at, set) = (self.clock.now(), self.active.load_full());
+        self.enter_at(request, self.clock.now())
+    }
+
+    /// [`Limiter::enter`] at a given instant.
+    pub(crate) fn enter_at(&self, request: &Request<'_>, at: Nanos) -> Entered {
+        let set = self.active.load_full();
         let facts = set.rules.facts(request);
         let mut notes = GateNotes::default();
         // A request decided here does not wait in a queue, so every charging operation is equivalent.
@@ -104,7 +110,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// The second step on any store. A limit with the strategy `queue` denies here; [`Limiter::admit_entered`]
     /// waits.
     pub fn check_entered_async(&self, entered: Entered, request: &Request<'_>) -> NowOrLater<'_, Decision> {
-        self.decide_entered(entered, request, Operation::Check).map(|(decision, _)| decision)
+        let (at, stage) = (entered.at(), entered.beside_stage(BesideStage::Check));
+        let live = self.decide_entered(entered, request, Operation::Check).map(|(decision, _)| decision);
+        self.besides_of(live, request, stage, at)
     }
 }
 

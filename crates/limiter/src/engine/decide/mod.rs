@@ -22,6 +22,7 @@ use tidegate_core::{Cost, Nanos};
 use tidegate_policy::{Facts, Plan, Request};
 
 use super::active::{Active, Charges, Payer};
+use super::beside::BesideStage;
 use super::decision::{Decision, RuleStanding, Ruling};
 use super::limiter::{Limiter, Operation};
 use super::queue::places::{QueuedCharges, TakenPlaces};
@@ -40,7 +41,9 @@ impl<C: Clock> Limiter<Memory<C>, C> {
 
     /// [`Limiter::check`] at a given instant, for callers that have read the clock already.
     pub fn check_at(&self, request: &Request<'_>, now: Nanos) -> Decision {
-        self.decide(request, Operation::Check, now).expect_now().0
+        let decision = self.decide(request, Operation::Check, now).expect_now().0;
+        self.besides_of_now(&decision, request, BesideStage::Check, now);
+        decision
     }
 
     /// The decision that [`Limiter::check`] would return; nothing is charged or counted, and `remaining` is the
@@ -53,7 +56,9 @@ impl<C: Clock> Limiter<Memory<C>, C> {
     /// of time, and [`Decision::queued`] says for how long it would wait. The charge is not handed back. This
     /// is for simulations, in which time does not pass by itself.
     pub fn take_place_at(&self, request: &Request<'_>, now: Nanos) -> Decision {
-        self.decide(request, Operation::TakePlace, now).expect_now().0
+        let decision = self.decide(request, Operation::TakePlace, now).expect_now().0;
+        self.besides_of_now(&decision, request, BesideStage::Admit, now);
+        decision
     }
 
     /// Gives `cost` back to every limit that applies, never above a capacity, and returns their state after
@@ -74,7 +79,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// [`Limiter::check_async`] at a given instant, for callers that have read the clock already.
     #[inline]
     pub fn check_async_at(&self, request: &Request<'_>, now: Nanos) -> NowOrLater<'_, Decision> {
-        self.decide(request, Operation::Check, now).map(|(decision, _)| decision)
+        let live = self.decide(request, Operation::Check, now).map(|(decision, _)| decision);
+        self.besides_of(live, request, BesideStage::Check, now)
     }
 
     /// The decision that [`Limiter::check_async`] would return; nothing is charged or counted, and `remaining`
@@ -87,6 +93,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// that. While the store fails, tokens can only be given back to `local` limits; if one is `closed`,
     /// nothing is given back, and the decision is a denial.
     pub fn refund_async(&self, request: &Request<'_>, cost: Cost) -> NowOrLater<'_, Decision> {
+        if self.besides.is_some() {
+            self.refund_besides(request, cost);
+        }
         let (now, set) = (self.clock.now(), self.active.load_full());
         let plan = self.plan_of(&set, &set.rules.facts(request), now);
         let given_back = move |set: Arc<Active>,

@@ -12,6 +12,7 @@ use super::QueueTicket;
 use super::fair_queue::{DelayedCharge, WaiterRank, WaiterTurn};
 use super::places::QueuedCharges;
 use crate::engine::active::{Active, Charges};
+use crate::engine::beside::BesideStage;
 use crate::engine::counting::stats::CountScope;
 use crate::engine::decide::DecisionAndPlace;
 use crate::engine::decide::conclude::{CanWait, conclude};
@@ -152,13 +153,15 @@ impl<S: Store, C: Sleep> Limiter<S, C> {
     /// up.
     pub fn admit(&self, request: &Request<'_>) -> NowOrLater<'_, Decision> {
         let arrived = self.clock.now();
-        self.wait_if_queued(self.decide(request, Operation::Admit, arrived), request, arrived)
+        let live = self.wait_if_queued(self.decide(request, Operation::Admit, arrived), request, arrived);
+        self.besides_of(live, request, BesideStage::Admit, arrived)
     }
 
     /// [`Limiter::admit`] for a request that has [entered](Limiter::enter) and whose identity is now known.
     pub fn admit_entered(&self, entered: Entered, request: &Request<'_>) -> NowOrLater<'_, Decision> {
-        let arrived = entered.at();
-        self.wait_if_queued(self.decide_entered(entered, request, Operation::Admit), request, arrived)
+        let (arrived, stage) = (entered.at(), entered.beside_stage(BesideStage::Admit));
+        let decided = self.decide_entered(entered, request, Operation::Admit);
+        self.besides_of(self.wait_if_queued(decided, request, arrived), request, stage, arrived)
     }
 
     /// The decision on a request that arrived at `arrived`; if it has to wait, the decision at its turn.

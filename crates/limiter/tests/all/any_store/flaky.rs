@@ -39,6 +39,8 @@ pub(crate) struct Flaky {
     /// How long each call takes, in nanoseconds.
     latency: AtomicU64,
     calls: AtomicUsize,
+    /// How often each call is pending, beside the first time.
+    pauses: AtomicUsize,
     seen: Mutex<Vec<Seen>>,
     handed_back: Mutex<Vec<(Seen, Nanos)>>,
 }
@@ -48,7 +50,7 @@ pub(crate) struct Flaky {
 pub(crate) struct Failed;
 
 impl Flaky {
-    fn new(clock: ManualClock) -> Flaky {
+    pub(crate) fn new(clock: ManualClock) -> Flaky {
         // Its clock is read when charges are handed back.
         let memory = Memory::with_clock(OPTIONS, clock.clone()).unwrap();
         Flaky {
@@ -59,6 +61,7 @@ impl Flaky {
             nodes: AtomicU32::new(1),
             latency: AtomicU64::new(0),
             calls: AtomicUsize::new(0),
+            pauses: AtomicUsize::new(0),
             seen: Mutex::default(),
             handed_back: Mutex::default(),
         }
@@ -79,6 +82,11 @@ impl Flaky {
     /// From now on each call takes this long, on the clock of the test, and is decided at its end.
     pub(crate) fn set_latency(&self, latency: Nanos) {
         self.latency.store(latency.get(), Ordering::SeqCst);
+    }
+
+    /// From now on each call is pending this many times more.
+    pub(crate) fn pause_longer(&self, times: usize) {
+        self.pauses.store(times, Ordering::SeqCst);
     }
 
     pub(crate) fn calls(&self) -> usize {
@@ -121,7 +129,9 @@ impl Flaky {
         now: Nanos,
     ) -> Result<Verdict, Failed> {
         let charges: Vec<Charge<'_>> = charges.iter().map(OwnedCharge::as_charge).collect();
-        pause().await;
+        for _ in 0..=self.pauses.load(Ordering::SeqCst) {
+            pause().await;
+        }
         self.calls.fetch_add(1, Ordering::SeqCst);
         let left =
             self.calls_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));

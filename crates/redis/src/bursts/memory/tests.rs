@@ -21,6 +21,7 @@ pub(in crate::bursts) fn subject(user: &str) -> BurstSubject {
         tenant: None,
         ip: None,
         own_hash: 0,
+        is_tried_out: false,
     }
 }
 

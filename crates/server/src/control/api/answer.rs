@@ -133,6 +133,14 @@ impl ApiAnswer {
         self.header(ETAG, &format!("\"{version}\""))
     }
 
+    /// The number of the version that it tells of.
+    pub(crate) fn told_version(&self) -> Option<u64> {
+        match &self.body {
+            AnswerBody::Json(body) => body.get("version")?.as_u64(),
+            _ => None,
+        }
+    }
+
     /// The same with one more header, unless its value cannot be sent.
     #[must_use]
     pub(crate) fn header(mut self, name: HeaderName, value: &str) -> ApiAnswer {

@@ -114,7 +114,12 @@ impl ApiRoute {
     /// Does it make a new version of the policy?
     pub(crate) fn is_versioned_write(&self) -> bool {
         let is_editor = matches!(self.access, RouteAccess::Role(AccessRole::Editor, _));
-        is_editor && self.method != Method::GET && self.query().iter().any(|field| field.name == "reason")
+        // A draft is no version until it is promoted.
+        let is_of_draft = ["/candidates", "/candidates/{id}"].contains(&&*self.path);
+        is_editor
+            && !is_of_draft
+            && self.method != Method::GET
+            && self.query().iter().any(|field| field.name == "reason")
     }
 
     /// The shape of the entries that it lists, if it answers with a list.

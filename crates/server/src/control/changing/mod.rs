@@ -8,6 +8,7 @@ mod idempotency;
 mod precondition;
 
 use serde_json::Value;
+use tidegate::Nanos;
 use tidegate_database::{AuditEntry, Database, NewVersion, PersonalData, PolicyVersion, PublishError};
 use tidegate_redis::WakeTopic;
 
@@ -18,6 +19,7 @@ use super::api::{ApiAnswer, ApiCall, ApiError};
 use super::following::take_effect;
 use super::startup::unix_millis;
 use super::{ControlPlane, PolicySource, RunningPolicy, records, waking};
+use crate::node::Node;
 use crate::observe::events::EventName;
 use draft::PolicyDraft;
 use precondition::Precondition;
@@ -74,6 +76,19 @@ pub(crate) fn writable(control: &ControlPlane) -> Result<&Database, ApiError> {
             .to_owned(),
     };
     Err(ApiError::Conflict(why))
+}
+
+/// Checks what an edit makes of a text, as if it were to be published: the new text, and its warnings.
+///
+/// # Errors
+/// When the edit is refused, or with all problems of the new policy.
+pub(crate) fn checked(
+    text: &str,
+    edit: &TextEdit,
+    node: &Node,
+    now: Nanos,
+) -> Result<(String, Vec<Value>), ApiError> {
+    PolicyDraft::new(text, edit, node, now).map(|draft| (draft.text, draft.warnings))
 }
 
 /// A change on its way.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::control::candidates::CANDIDATE_PREFIX;
 use crate::node::Node;
 use crate::observe::readiness::Readiness;
 
@@ -119,7 +120,9 @@ impl NodeFigures {
     pub(super) fn of(node: &Node, figures: Figures) -> NodeFigures {
         let readiness = Readiness::of(node);
         let problems = readiness.unready.iter().chain(&readiness.degraded);
-        let bounds = node.shared().map(|shared| shared.store.overshoot_bounds()).unwrap_or_default();
+        let mut bounds = node.shared().map(|shared| shared.store.overshoot_bounds()).unwrap_or_default();
+        // Nobody gets tokens of a candidate.
+        bounds.retain(|(name, _)| !name.starts_with(CANDIDATE_PREFIX));
         NodeFigures {
             figures,
             status: readiness.status().to_owned(),

@@ -8,7 +8,7 @@
 
 mod figures;
 pub(crate) mod fleet;
-mod last_hour;
+pub(super) mod last_hour;
 pub(crate) mod overview;
 mod reading;
 

@@ -58,11 +58,15 @@ pub enum EventName {
     OverrideAdded,
     /// Somebody ended such an override.
     OverrideRemoved,
+    /// A draft of the policy was added, to decide beside the policy.
+    CandidateAdded,
+    /// Such a draft was removed.
+    CandidateRemoved,
 }
 
 impl EventName {
     /// All of them; the index of a name is its discriminant.
-    pub const ALL: [EventName; 23] = [
+    pub const ALL: [EventName; 25] = [
         EventName::RateLimitExceeded,
         EventName::SlidingWindowLimitExceeded,
         EventName::BurstDetectedWarning,
@@ -86,6 +90,8 @@ impl EventName {
         EventName::KeyGranted,
         EventName::OverrideAdded,
         EventName::OverrideRemoved,
+        EventName::CandidateAdded,
+        EventName::CandidateRemoved,
     ];
 
     /// Its name in events.
@@ -114,6 +120,8 @@ impl EventName {
             EventName::KeyGranted => "key_granted",
             EventName::OverrideAdded => "override_added",
             EventName::OverrideRemoved => "override_removed",
+            EventName::CandidateAdded => "candidate_added",
+            EventName::CandidateRemoved => "candidate_removed",
         }
     }
 
@@ -141,7 +149,9 @@ impl EventName {
             | EventName::KeyReset
             | EventName::KeyGranted
             | EventName::OverrideAdded
-            | EventName::OverrideRemoved => EventSeverity::Info,
+            | EventName::OverrideRemoved
+            | EventName::CandidateAdded
+            | EventName::CandidateRemoved => EventSeverity::Info,
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::support::server::{ANYWHERE, Server, tidegate};
 use crate::support::within;
 
 /// Longer than anything takes, also on a busy machine; nodes follow within a second.
-pub(super) const PATIENCE: Duration = Duration::from_secs(15);
+pub(in crate::control) const PATIENCE: Duration = Duration::from_secs(15);
 
 const TOKEN: &str = "token-of-the-fleet-0123456789abcdef";
 

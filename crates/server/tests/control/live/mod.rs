@@ -1,7 +1,7 @@
 //! What is done at run time beside the policy: in force on every node, kept where it must be, ended when it should.
 
 mod figures;
-mod fleet;
+pub(super) mod fleet;
 mod gates;
 mod kept;
 mod keys;

@@ -94,6 +94,21 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// The numbers of an ad hoc bucket are invalid; then nothing was decided.
     pub async fn check_joint_async(&self, requests: &[Joint<'_, '_>]) -> Result<JointDecision, AdHocError> {
         let now = self.clock.now();
+        let is_by_policy = |joint: &Joint<'_, '_>| matches!(joint.by, JointBy::Policy);
+        if self.besides.is_some() && requests.len() > 1 && requests.iter().all(is_by_policy) {
+            let each: Vec<Request<'_>> = requests.iter().map(|joint| joint.request.clone()).collect();
+            let live = Box::pin(self.decide_joint(requests, now));
+            return self.run_besides_of_joint(live, &each, now).await;
+        }
+        self.decide_joint(requests, now).await
+    }
+
+    /// [`Limiter::check_joint_async`] at a given instant.
+    pub(in crate::engine) async fn decide_joint(
+        &self,
+        requests: &[Joint<'_, '_>],
+        now: Nanos,
+    ) -> Result<JointDecision, AdHocError> {
         if !self.kill_switch() && requests.iter().any(|joint| matches!(joint.by, JointBy::Closed)) {
             return self.deny_joint(requests, now).await;
         }

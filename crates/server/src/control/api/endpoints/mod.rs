@@ -1,5 +1,6 @@
 //! The handlers of the routes, by subject.
 
+pub(super) mod candidates;
 pub(super) mod collections;
 pub(super) mod glance;
 pub(super) mod keys;

@@ -9,7 +9,7 @@ use crate::control::access::AccessRole;
 use crate::control::api::answer::{JSON, YAML};
 use crate::control::api::route::Answering;
 use crate::control::api::{ApiAnswer, ApiCall, ApiError};
-use crate::control::changing::{self, Edited};
+use crate::control::changing::{self, Edited, TextEdit};
 use crate::control::masked_policy::{masked_document, masked_text};
 
 /// What a change of the policy answers.
@@ -93,14 +93,22 @@ fn wanted(call: &ApiCall) -> Option<&'static str> {
 /// `PUT /policy`
 pub(in crate::control::api) fn put(call: ApiCall) -> Answering {
     Box::pin(async move {
-        let text = call.text()?.to_owned();
-        let must_be_json = call.media_type() == JSON;
-        let edit = move |_: &str| {
-            if must_be_json {
-                parse_json(&text).map_err(ApiError::Problems)?;
-            }
-            Ok(Edited { text: text.clone(), ..Edited::default() })
-        };
-        changing::change(&call, Box::new(edit)).await
+        let edit = document_edit(&call)?;
+        changing::change(&call, edit).await
     })
+}
+
+/// The edit that replaces the policy by the document of a call.
+///
+/// # Errors
+/// When the body is not UTF-8.
+pub(super) fn document_edit(call: &ApiCall) -> Result<TextEdit, ApiError> {
+    let text = call.text()?.to_owned();
+    let must_be_json = call.media_type() == JSON;
+    Ok(Box::new(move |_: &str| {
+        if must_be_json {
+            parse_json(&text).map_err(ApiError::Problems)?;
+        }
+        Ok(Edited { text: text.clone(), ..Edited::default() })
+    }))
 }

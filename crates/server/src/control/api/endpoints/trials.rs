@@ -6,11 +6,13 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 use tidegate::engine::{Limiter, RuleSet};
-use tidegate::{Clock, ManualClock, MemoryOptions, Nanos};
+use tidegate::{Clock, ManualClock, MemoryOptions, Nanos, Store};
 use tidegate_document::DocumentNode;
 use tidegate_policy::Policy;
+use tidegate_redis::StoreError;
 use utoipa::ToSchema;
 
+use super::candidates;
 use crate::bounds::{SIMULATION_KEYS_MAX, SIMULATION_TIME_MAX};
 use crate::commands::explain_output;
 use crate::control::access::AccessRole;
@@ -32,11 +34,13 @@ use crate::wire;
 pub(crate) struct SimulationRequest {
     /// Requests with `at_ms`, one JSON object a line, sorted by time.
     trace: String,
-    /// A policy: a text (YAML or JSON), or an object. Without it, `version` or the policy in force is used.
+    /// A policy: a text (YAML or JSON), or an object. Without it, `version`, `candidate` or the policy in force is used.
     #[schema(schema_with = text_or_object)]
     policy: Option<Value>,
     /// The version of the policy.
     version: Option<u64>,
+    /// The id of a candidate, whose document is the policy.
+    candidate: Option<String>,
     /// How many keys may be in use at once.
     #[schema(minimum = 1, maximum = 100_000)]
     max_keys: Option<usize>,
@@ -49,11 +53,21 @@ pub(crate) struct ExplanationRequest {
     /// A request, as in `/v1/check`.
     #[schema(value_type = Object)]
     request: Value,
-    /// A policy: a text (YAML or JSON), or an object. Without it and `version`, the live state of this node is used.
+    /// A policy: a text (YAML or JSON), or an object. Without it, `version` and `candidate`, the live state of this node
+    /// is used.
     #[schema(schema_with = text_or_object)]
     policy: Option<Value>,
     /// The version of the policy.
     version: Option<u64>,
+    /// The id of a candidate. If it runs, its live state on this node is used.
+    candidate: Option<String>,
+}
+
+/// Which policy a body names.
+struct NamedPolicy<'b> {
+    policy: Option<&'b Value>,
+    version: Option<u64>,
+    candidate: Option<&'b str>,
 }
 
 /// A policy to try out.
@@ -63,12 +77,20 @@ struct TriedPolicy {
     is_sent: bool,
 }
 
-/// The policy of a body: the one that it has, or the version that it names; `None` if neither is given.
-async fn tried(
-    call: &ApiCall,
-    policy: Option<&Value>,
-    version: Option<u64>,
-) -> Result<Option<TriedPolicy>, ApiError> {
+/// The policy of a body: the one that it has, or the version or candidate that it names; `None` if none is given.
+async fn tried(call: &ApiCall, named: NamedPolicy<'_>) -> Result<Option<TriedPolicy>, ApiError> {
+    let NamedPolicy { policy, version, candidate } = named;
+    if let Some(id) = candidate {
+        if policy.is_some() || version.is_some() {
+            let wrong = "give one of `policy`, `version` and `candidate`";
+            return Err(ApiError::body("/candidate", wrong));
+        }
+        if call.principal().tenant.is_some() {
+            return Err(ApiError::RestrictedToTenant);
+        }
+        let (_, text) = candidates::find(call, id).await?;
+        return Ok(Some(TriedPolicy { text: text.into(), is_sent: false }));
+    }
     match (policy, version) {
         (Some(_), Some(_)) => Err(ApiError::body("/version", "give `policy` or `version`, not both")),
         (Some(Value::String(text)), None) => {
@@ -99,7 +121,12 @@ pub(in crate::control::api) fn simulate(call: ApiCall) -> Answering {
         if !(1..=SIMULATION_KEYS_MAX).contains(&max_keys) {
             return Err(ApiError::body("/max_keys", format!("it must be from 1 to {SIMULATION_KEYS_MAX}")));
         }
-        let policy = match tried(&call, body.policy.as_ref(), body.version).await? {
+        let named = NamedPolicy {
+            policy: body.policy.as_ref(),
+            version: body.version,
+            candidate: body.candidate.as_deref(),
+        };
+        let policy = match tried(&call, named).await? {
             Some(policy) => policy.text,
             None if call.principal().tenant.is_some() => return Err(ApiError::RestrictedToTenant),
             None => Arc::clone(&call.control().running().text),
@@ -128,24 +155,32 @@ pub(in crate::control::api) fn explain(call: ApiCall) -> Answering {
             let field = error.field().map(|field| format!("/{field}")).unwrap_or_default();
             ApiError::body(&format!("/request{field}"), &error)
         })?;
-        let tried = tried(&call, body.policy.as_ref(), body.version).await?;
+        let named = NamedPolicy {
+            policy: body.policy.as_ref(),
+            version: body.version,
+            candidate: body.candidate.as_deref(),
+        };
+        let tried = tried(&call, named).await?;
+        // It is checked above that the caller may see it.
+        let running = body.candidate.as_deref().and_then(|id| call.control().candidates().find(id));
         // Nothing is secret to the caller of what it has sent itself.
         let is_sent = tried.as_ref().is_some_and(|tried| tried.is_sent);
         let hides = call.principal().role < AccessRole::Editor && !is_sent;
         let is_restricted = call.principal().tenant.is_some() && !is_sent;
         let mut seen = None;
-        let (explanation, hidden) = match tried {
-            Some(policy) => {
+        let (explanation, hidden) = match (tried, running) {
+            (Some(_), Some(candidate)) => explain_live(candidate.limiter(), &text).await?,
+            (Some(policy), None) => {
                 let _turn = call.control().trial_turn().await;
                 let now = call.now;
                 let explained = call.control().run_long(move || explain_by(&policy.text, &text, now));
                 explained.await.ok_or(ApiError::Internal)??
             }
-            None => {
+            (None, _) => {
                 if is_restricted {
                     seen = Some(seen_policy(&call, tenant.as_deref()).await?);
                 }
-                explain_live(&call, &text).await?
+                explain_live(call.node.limiter(), &text).await?
             }
         };
         let mut json: Value = serde_json::from_str(&explanation).map_err(|_| ApiError::Internal)?;
@@ -189,9 +224,11 @@ pub(super) async fn seen_policy(
 /// An explanation as JSON, and the conditions to hide in it.
 type Explained = (String, HashMap<String, String>);
 
-async fn explain_live(call: &ApiCall, request: &str) -> Result<Explained, ApiError> {
+async fn explain_live<S: Store<Error = StoreError>>(
+    limiter: &Limiter<S>,
+    request: &str,
+) -> Result<Explained, ApiError> {
     let request = wire::request(request).map_err(|error| ApiError::body("/request", &error))?;
-    let limiter = call.node.limiter();
     let explanation = limiter.explain_async(&request).await;
     let explanation =
         explanation.map_err(|error| ApiError::Unavailable(format!("the store does not answer: {error}")))?;

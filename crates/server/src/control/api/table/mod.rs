@@ -9,7 +9,7 @@ use http::Method;
 
 use super::ApiCall;
 use super::endpoints::{
-    glance, keys, kill_switch, live, nodes, overrides, penalties, records, system, tokens, trust,
+    candidates, glance, keys, kill_switch, live, nodes, overrides, penalties, records, system, tokens, trust,
 };
 use super::query::{PAGE, QueryField};
 use super::route::{Answering, ApiRoute, RouteAccess, TenantRule};
@@ -25,6 +25,7 @@ pub(crate) fn routes() -> &'static [ApiRoute] {
         routes.extend(policy::whole());
         routes.extend(policy::collections());
         routes.extend(policy::versions());
+        routes.extend(candidates::routes());
         routes.extend(tools::trying_out());
         routes.extend(keys::routes());
         routes.extend(live::routes());

@@ -1,0 +1,152 @@
+//! Follows the candidates in the database: starts new ones on this node, ends those that are over, and writes what they
+//! find.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::Clock;
+use tidegate_database::{CandidateRun, CandidateStep, Database, DatabaseError, UnixMillis};
+use tokio::time::Instant;
+
+use super::CandidateBoard;
+use super::running::{RunningCandidate, compile};
+use crate::bounds::CANDIDATE_STEPS_MAX;
+use crate::control::glance::last_hour::HistoryStep;
+use crate::control::live::changing::new_live_id;
+use crate::control::startup::unix_millis;
+use crate::node::Node;
+
+/// How often the database is asked which candidates run: one small read.
+const POLL_PAUSE: Duration = Duration::from_millis(250);
+
+/// How often what was found is written.
+const WRITE_PAUSE: Duration = Duration::from_secs(2);
+
+/// Follows the candidates until the runtime ends.
+pub(in crate::control) async fn follow(node: Arc<Node>) {
+    let (mut is_failing, mut written) = (false, Instant::now());
+    loop {
+        let mut done = catch_up(&node).await;
+        if written.elapsed() >= WRITE_PAUSE {
+            written = Instant::now();
+            done = done.and(write_found(&node).await);
+        }
+        match (&done, is_failing) {
+            (Err(error), false) => {
+                tracing::warn!(%error, "candidates cannot be followed; those that are known run on");
+            }
+            (Ok(()), true) => tracing::info!("candidates can be followed again"),
+            _ => {}
+        }
+        is_failing = done.is_err();
+        tokio::time::sleep(POLL_PAUSE).await;
+    }
+}
+
+/// Starts and ends candidates on this node. While the database does not answer, those that are known run until their
+/// end.
+pub(crate) async fn catch_up(node: &Arc<Node>) -> Result<(), DatabaseError> {
+    let Some((control, database)) = node.control().and_then(|control| Some((control, control.database()?)))
+    else {
+        return Ok(());
+    };
+    let board = control.candidates();
+    let _turn = board.catching_up.lock().await;
+    let now = unix_millis(node.clock().wall());
+    let known = database.running_candidates(now).await;
+    let still = |candidate: &RunningCandidate| match &known {
+        Ok(known) => known.iter().any(|(id, _)| *id == candidate.id),
+        Err(_) => candidate.ends_at > now,
+    };
+    let ended: Vec<RunningCandidate> = board.running().extract_if(.., |one| !still(one)).collect();
+    let mut has_changed = !ended.is_empty();
+    let mut problem = write_last(node, database, ended).await.err();
+    for (id, ends_at) in known.as_ref().ok().into_iter().flatten() {
+        if board.running().iter().any(|candidate| candidate.id == *id) {
+            continue;
+        }
+        match start(node, database, id, *ends_at).await {
+            Ok(Some(candidate)) => {
+                board.running().push(candidate);
+                has_changed = true;
+            }
+            Ok(None) => {}
+            Err(error) => problem = Some(error),
+        }
+    }
+    if has_changed {
+        put_beside(node, board);
+    }
+    known.map(|_| ()).and(problem.map_or(Ok(()), Err))
+}
+
+async fn start(
+    node: &Arc<Node>,
+    database: &Database,
+    id: &str,
+    ends_at: UnixMillis,
+) -> Result<Option<RunningCandidate>, DatabaseError> {
+    let Some((_, text)) = database.candidate(id).await? else { return Ok(None) };
+    let (Some(control), Ok(run)) = (node.control(), new_live_id()) else { return Ok(None) };
+    let (compiling, name) = (Arc::clone(node), id.to_owned());
+    let compiled = control.run_long(move || compile(&compiling, &name, &text)).await;
+    let compiled = compiled.unwrap_or_else(|| Err("compiling it failed unexpectedly".to_owned()));
+    match &compiled {
+        Ok(_) => tracing::info!(candidate = id, "a candidate decides beside the policy"),
+        Err(problem) => tracing::error!(candidate = id, problem, "a candidate cannot run on this node"),
+    }
+    Ok(Some(RunningCandidate::new(id.to_owned(), ends_at, run, compiled.map(Arc::new))))
+}
+
+fn put_beside(node: &Node, board: &CandidateBoard) {
+    let running = board.running();
+    let candidates: Vec<_> = running.iter().filter_map(|one| one.candidate.clone().ok()).collect();
+    node.limiter().set_candidates(&candidates);
+}
+
+/// Writes what the candidates on this node have found so far.
+pub(crate) async fn write_found(node: &Arc<Node>) -> Result<(), DatabaseError> {
+    let Some((control, database)) = node.control().and_then(|control| Some((control, control.database()?)))
+    else {
+        return Ok(());
+    };
+    let board = control.candidates();
+    let _turn = board.catching_up.lock().await;
+    let found = found(node, &mut board.running());
+    let mut written = Ok(());
+    for (run, steps) in found {
+        match write(node, database, &run, &steps).await {
+            Ok(()) => board.running().iter_mut().for_each(|candidate| candidate.is_written(&run)),
+            Err(error) => written = Err(error),
+        }
+    }
+    written
+}
+
+/// Writes what candidates have found that are over here.
+async fn write_last(
+    node: &Node,
+    database: &Database,
+    mut ended: Vec<RunningCandidate>,
+) -> Result<(), DatabaseError> {
+    for (run, steps) in found(node, &mut ended) {
+        write(node, database, &run, &steps).await?;
+    }
+    Ok(())
+}
+
+fn found(node: &Node, candidates: &mut [RunningCandidate]) -> Vec<(CandidateRun, Vec<CandidateStep>)> {
+    let name = node.control().and_then(|control| control.node_id()).unwrap_or_default();
+    let wall = node.clock().wall();
+    candidates.iter_mut().filter_map(|candidate| candidate.to_write(name, wall)).collect()
+}
+
+async fn write(
+    node: &Node,
+    database: &Database,
+    run: &CandidateRun,
+    steps: &[CandidateStep],
+) -> Result<(), DatabaseError> {
+    let oldest = HistoryStep::at(node.clock().wall()).saturating_sub(CANDIDATE_STEPS_MAX);
+    database.write_candidate_run(run, steps, oldest).await
+}
