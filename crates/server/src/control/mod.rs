@@ -10,6 +10,7 @@ mod cache;
 mod changing;
 pub(crate) mod collection;
 pub(crate) mod console;
+mod console_files;
 mod entry_edit;
 mod following;
 pub(crate) mod glance;

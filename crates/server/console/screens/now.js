@@ -1,0 +1,183 @@
+// Now: what is decided and denied this second and in the last hour, and how the nodes and the store are.
+
+/** @import {Child, Context, History, Opened, Overview, Screen} from '../types.js' */
+
+import { ApiProblem, get } from '../api.js';
+import { sparkline } from '../chart.js';
+import { counted, micros, number, rate, share, when, words } from '../format.js';
+import { badge, card, command, empty, notice, problem, progress, table } from '../parts.js';
+import { listen, stream } from '../stream.js';
+import { h } from '../view.js';
+import { charts } from './now_charts.js';
+import { hotKeys } from './now_keys.js';
+
+/** How often the last hour and the busiest keys are asked for. */
+const SLOW_MS = 5_000;
+/** How many seconds the small lines beside the figures show. */
+const RECENT = 60;
+
+/** @param {Context} context @returns {Opened} */
+function open(context) {
+  const { redraw, closed } = context;
+  /** @type {Overview[]} */
+  const recent = [];
+  /** @type {History | null} */
+  let history = null;
+  /** @type {any} */
+  let keys = null;
+  /** @type {unknown} */
+  let failure = null;
+
+  const load = async () => {
+    try {
+      [history, keys] = await Promise.all([get('/history', {}, closed), get('/hot-keys', { limit: 10 }, closed)]);
+      failure = null;
+    } catch (error) {
+      if (!closed.aborted) failure = error;
+    }
+    redraw();
+  };
+
+  listen(() => {
+    const { overview } = stream;
+    if (overview && recent[recent.length - 1]?.time !== overview.time) recent.push(overview);
+    if (recent.length > RECENT) recent.shift();
+    redraw();
+  }, closed);
+  void load();
+  const timer = setInterval(() => { if (!document.hidden) void load(); }, SLOW_MS);
+
+  return {
+    resumed: () => void load(),
+    closed: () => clearInterval(timer),
+    view: () => h('div', { class: 'stack' },
+      troubles(stream.overview),
+      failure !== null && problem(failure, { retry: () => void load() }),
+      body(recent, history, keys)),
+  };
+}
+
+/** @param {Overview[]} recent @param {History | null} history @param {any} keys @returns {Child} */
+function body(recent, history, keys) {
+  const { overview } = stream;
+  if (!overview) return stream.state === 'lost' ? null : progress('Waiting for the first figures');
+  const isRestricted = overview.decisions_per_second === undefined;
+  const isUnused = history !== null && recent.every((one) => one.limits.length === 0 && !one.decisions_per_second)
+    && history.steps.every((step) => !step.allowed && !step.denied && Object.keys(step.limits).length === 0);
+  if (isUnused && !isRestricted) return [firstSteps(), nodesCard(overview)];
+  return [
+    !isRestricted && figures(overview, recent),
+    history && charts(history, isRestricted),
+    h('div', { class: 'columns', key: 'details' },
+      limitsCard(overview),
+      !isRestricted && reasonsCard(overview),
+      keys && hotKeys('Most denied keys', 'Requests that were denied since the node started.', keys.denied),
+      keys && hotKeys('Busiest keys', 'Tokens that were taken since the node started.', keys.consumers)),
+    nodesCard(overview),
+  ];
+}
+
+/** What needs attention, first. @param {Overview | null} overview */
+function troubles(overview) {
+  const nodes = overview?.nodes ?? [];
+  const down = nodes.filter((node) => node.store_up === false);
+  const ill = nodes.filter((node) => node.status !== 'ready' && node.status !== 'unknown' && node.store_up !== false);
+  return [
+    stream.state === 'lost' && h('div', { key: 'lost' }, notice('bad', 'The figures below are old', [
+      h('p', null, stream.why?.detail ?? 'The server does not send figures any more.', ' The last ones are from ', when(overview?.time, 'ago'), '.'),
+      h('p', { class: 'next' }, (stream.why ?? new ApiProblem({ status: 0, title: '', detail: '' })).nextStep),
+    ])),
+    overview?.kill_switch && h('div', { key: 'kill' }, notice('bad', 'The kill switch is on: every request is admitted', 'Limits are not counted until it is switched off, or ends by itself.')),
+    down.length > 0 && h('div', { key: 'down' }, notice('bad', `The shared store does not answer ${counted(down.length, 'node')}`,
+      `${down.map((node) => node.id).join(', ')}: decisions are made as the limits say for this case. Check Redis and the network between.`)),
+    ill.map((node) => h('div', { key: `ill-${node.id}` }, notice(node.status === 'unready' ? 'bad' : 'warn', `${node.id} is ${node.status}`,
+      ...Object.values(node.problems)))),
+  ];
+}
+
+/** The two commands of the quick start. */
+function firstSteps() {
+  const server = `http://${location.hostname}:8080`;
+  return empty('Nothing was decided in the last hour', [
+    h('p', null, 'Ask for a decision, and this page comes alive within a second. The server printed these commands when it started; if its listeners have '
+      + 'other addresses than the default ones, copy them from there.'),
+    command(`curl -s ${server}/v1/check -d '{"user":"42"}'`),
+    command('redis-cli -p 6380 CL.THROTTLE user123 15 30 60'),
+    h('p', null, 'To see denials, ask more often than the limit admits:'),
+    command(`for i in $(seq 200); do curl -s ${server}/v1/check -d '{"user":"42"}' -o /dev/null; done`),
+  ]);
+}
+
+/** @param {Overview} overview @param {Overview[]} recent */
+function figures(overview, recent) {
+  const { decisions_per_second: all = 0, denied_per_second: denied = 0, decision_time_us: times } = overview;
+  const figure = (/** @type {string} */ title, /** @type {Child} */ value, /** @type {Child} */ more, /** @type {(number | null)[]} */ line, /** @type {string} */ tone) =>
+    h('div', { class: 'figure', key: title }, h('h2', null, title), h('p', { class: 'value' }, value), h('p', { class: 'more' }, more), sparkline(line, tone));
+  return h('section', { class: 'figures', 'aria-label': 'This second', key: 'figures' },
+    figure('Decisions', rate(all), 'in the last second', recent.map((one) => one.decisions_per_second ?? 0), 'allowed'),
+    figure('Denied', rate(denied), all > 0 ? `${share(denied / all)} of all` : 'nothing', recent.map((one) => one.denied_per_second ?? 0), 'denied'),
+    figure('Half of all take', times ? `≤ ${micros(times.p50)}` : '—', 'p50 of the last second', recent.map((one) => one.decision_time_us?.p50 ?? null), 'c'),
+    figure('99 % take', times ? `≤ ${micros(times.p99)}` : '—', 'p99 of the last second', recent.map((one) => one.decision_time_us?.p99 ?? null), 'e'));
+}
+
+/** @param {Overview} overview */
+function limitsCard(overview) {
+  const busy = overview.limits.slice(0, 12);
+  return card('Limits, this second', { key: 'limits' }, table({
+    caption: 'What the limits decided in the last second', rows: busy, key: (limit) => limit.name,
+    empty: h('p', { class: 'quiet' }, 'No limit decided anything in the last second.'),
+    columns: [
+      { title: 'Limit', isHead: true, cell: (limit) => h('code', null, limit.name) },
+      { title: 'Admitted', kind: 'number', cell: (limit) => rate(limit.allowed_per_second) },
+      { title: 'Denied', kind: 'number', cell: (limit) => (limit.denied_per_second > 0 ? h('strong', { class: 'denial' }, rate(limit.denied_per_second)) : '0/s') },
+    ],
+  }));
+}
+
+/** @param {Overview} overview */
+function reasonsCard(overview) {
+  const reasons = Object.entries(overview.denied_by_reason ?? {}).filter(([, count]) => count > 0).sort((one, other) => other[1] - one[1]);
+  return card('Denials by reason, this second', { key: 'reasons' }, table({
+    caption: 'Denials by reason', rows: reasons, key: ([reason]) => reason,
+    empty: h('p', { class: 'quiet' }, 'Nothing was denied in the last second.'),
+    columns: [
+      { title: 'Reason', isHead: true, cell: ([reason]) => h('span', { title: reason }, words(reason)) },
+      { title: 'Denied', kind: 'number', cell: ([, count]) => rate(count) },
+    ],
+  }));
+}
+
+/** @param {Overview} overview */
+function nodesCard(overview) {
+  const nodes = overview.nodes ?? [];
+  if (nodes.length === 0) return null;
+  const versions = new Set(nodes.map((node) => node.version));
+  const bound = overview.overshoot_bound_tokens;
+  return card(counted(nodes.length, 'node'), {
+    key: 'nodes',
+    actions: versions.size > 1 ? badge('warn', 'different versions') : badge('none', `version ${[...versions][0] ?? '—'}`),
+    about: bound ? `Together the nodes may exceed a limit by ${counted(bound, 'token')} at most, once for each key.` : 'The nodes exceed no limit.',
+  }, table({
+    caption: 'Nodes', rows: nodes, key: (node) => node.id,
+    columns: [
+      { title: 'Node', isHead: true, cell: (node) => h('code', null, node.id) },
+      { title: 'State', cell: (node) => badge(toneOf(node.status), node.status) },
+      { title: 'Store', cell: (node) => [node.mode, ' ', node.store_up === false && badge('bad', 'away'), node.store_up === true && badge('good', 'answers')] },
+      { title: 'Version', kind: 'number', cell: (node) => (node.version === null || node.version === undefined ? '—' : number(node.version)) },
+      { title: 'Decisions', kind: 'number', cell: (node) => rate(node.decisions_per_second) },
+      { title: 'Denied', kind: 'number', cell: (node) => rate(node.denied_per_second) },
+      { title: 'Since', cell: (node) => when(node.since) },
+    ],
+  }));
+}
+
+/** @param {string} status */
+function toneOf(status) {
+  return /** @type {const} */ ({ ready: 'good', degraded: 'warn', unready: 'bad' })[status] ?? 'none';
+}
+
+/** @type {Screen} */
+export const now = {
+  name: 'now', title: 'Now', about: 'what is decided and denied this second and in the last hour', shortcut: 'n',
+  icon: 'M3 12h4l2.500-7 5 14 2.500-7h4', open,
+};
