@@ -4,9 +4,10 @@
 /** @import {Screen} from '../types.js' */
 
 import { account } from './account.js';
+import { key } from './key.js';
 import { nodes } from './nodes.js';
 import { now } from './now.js';
 import { tokens } from './tokens.js';
 
 /** @type {Screen[]} */
-export const screens = [now, nodes, tokens, account];
+export const screens = [now, key, nodes, tokens, account];
