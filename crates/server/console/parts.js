@@ -154,7 +154,7 @@ export function needsDatabase(detail) {
  * @param {...Child} content
  */
 export function empty(title, ...content) {
-  return h('div', { class: 'empty' }, h('h3', null, title), ...content);
+  return h('div', { class: 'empty' }, h('h2', null, title), ...content);
 }
 
 /** A command to copy. @param {string} text */

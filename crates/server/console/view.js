@@ -8,7 +8,7 @@
 const SVG = 'http://www.w3.org/2000/svg';
 
 /** These are set as properties: their attributes are only what they begin with. */
-const LIVE_PROPERTIES = new Set(['value', 'checked', 'indeterminate', 'selected', 'open']);
+const LIVE_PROPERTIES = new Set(['value', 'checked', 'indeterminate', 'selected']);
 
 /**
  * Describes an element.
@@ -164,7 +164,7 @@ function setProperties(element, old, wanted) {
  * @param {any} value
  */
 function setProperty(element, name, old, value) {
-  if (name === 'key' || name === 'ref') return;
+  if (name === 'key' || name === 'ref' || (old === undefined && value === undefined)) return;
   if (name.startsWith('on')) {
     if (old !== value) element[name] = value ?? null;
   } else if (name.startsWith('.')) {

@@ -80,6 +80,9 @@ fn the_overview_is_of_all_nodes_and_a_partner_sees_its_own(kind: DatabaseKind) {
         (keys["consumers"].as_array().map(Vec::len), keys["denied"][0]["limit"].is_string()),
         (Some(3), true)
     );
+    let of_user = keys["denied"].as_array().expect("a list").iter().find(|key| key["limit"] == "per-user");
+    let of_user = of_user.unwrap_or_else(|| panic!("{keys}"));
+    assert_eq!(of_user["request"], serde_json::json!({ "user": of_user["key"] }), "the request that has this key");
 
     let (_, partner) = one.token("viewer", Some("acme"));
     let seen = get(&partner, "/overview");
