@@ -1,6 +1,6 @@
 // Shortcuts: `g` and a letter opens a screen, `/` goes to the first field, `?` lists them.
 
-/** @import {Screen, WhoAmI} from './types.js' */
+/** @import {Screen} from './types.js' */
 
 import { show } from './dialogs.js';
 import { address, go } from './router.js';

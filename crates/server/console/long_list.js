@@ -1,6 +1,6 @@
 // A list of many thousand rows: only those that can be seen are in the page.
 
-/** @import {Child, View} from './types.js' */
+/** @import {View} from './types.js' */
 
 import { h } from './view.js';
 

@@ -60,8 +60,8 @@ function keyOf(view) {
 }
 
 /**
- * Goes through the views and the nodes side by side: `next` is the first node that shows none of the views so far, so there are
- * always `index` nodes before it. Nodes that are kept are moved only if they must be: moving one would take its focus.
+ * Goes through the views and the nodes side by side: `next` is the first node that shows none of the views so far. Nodes that are
+ * kept are moved only if they must be: moving one would take its focus.
  * @param {Element} parent
  * @param {(View | string)[]} views
  */
@@ -77,7 +77,7 @@ function renderChildren(parent, views) {
     next = gone.nextSibling;
     gone.remove();
   };
-  views.forEach((view, index) => {
+  views.forEach((view) => {
     const key = keyOf(view);
     if (key === undefined) {
       // There are more nodes than views left: what has gone is probably the one that does not fit.

@@ -33,10 +33,19 @@ async function openPage(browser, base, options = {}) {
     addEventListener('securitypolicyviolation', (event) => console.error(`policy broken: ${event.violatedDirective} ${event.blockedURI}`));
   });
   page.setDefaultTimeout(20_000);
+  if (process.env.CONSOLE_FILES) await page.route(/\/console\/[0-9a-f]{32}\//, fromFolder);
   const check = () => {
     if (faults.length > 0) throw new Error(faults.join('\n'));
   };
   return { context, page, check };
+}
+
+/** Serves the console's files from a folder, to try changes without a build of the server. */
+async function fromFolder(route) {
+  const name = new URL(route.request().url()).pathname.split('/').slice(3).join('/');
+  const response = await route.fetch().catch(() => null);
+  const known = response?.ok() ? { response } : { contentType: name.endsWith('.css') ? 'text/css' : 'text/javascript' };
+  await route.fulfill({ ...known, path: path.join(process.env.CONSOLE_FILES, name) });
 }
 
 /** Signs in at the first page. */

@@ -9,6 +9,7 @@ import { badge, card, command, empty, notice, problem, progress, table } from '.
 import { listen, stream } from '../stream.js';
 import { h } from '../view.js';
 import { charts } from './now_charts.js';
+import { killSwitch } from './now_kill.js';
 import { hotKeys } from './now_keys.js';
 
 /** How often the last hour and the busiest keys are asked for. */
@@ -19,6 +20,7 @@ const RECENT = 60;
 /** @param {Context} context @returns {Opened} */
 function open(context) {
   const { redraw, closed } = context;
+  const kill = killSwitch(context);
   /** @type {Overview[]} */
   const recent = [];
   /** @type {History | null} */
@@ -52,19 +54,20 @@ function open(context) {
     closed: () => clearInterval(timer),
     view: () => h('div', { class: 'stack' },
       troubles(stream.overview),
+      kill.view(Boolean(stream.overview?.kill_switch)),
       failure !== null && problem(failure, { retry: () => void load() }),
-      body(recent, history, keys)),
+      body(recent, history, keys, kill.button(Boolean(stream.overview?.kill_switch)))),
   };
 }
 
-/** @param {Overview[]} recent @param {History | null} history @param {any} keys @returns {Child} */
-function body(recent, history, keys) {
+/** @param {Overview[]} recent @param {History | null} history @param {any} keys @param {Child} action @returns {Child} */
+function body(recent, history, keys, action) {
   const { overview } = stream;
   if (!overview) return stream.state === 'lost' ? null : progress('Waiting for the first figures');
   const isRestricted = overview.decisions_per_second === undefined;
   const isUnused = history !== null && recent.every((one) => one.limits.length === 0 && !one.decisions_per_second)
     && history.steps.every((step) => !step.allowed && !step.denied && Object.keys(step.limits).length === 0);
-  if (isUnused && !isRestricted) return [firstSteps(), nodesCard(overview)];
+  if (isUnused && !isRestricted) return [firstSteps(), nodesCard(overview, action)];
   return [
     !isRestricted && figures(overview, recent),
     history && charts(history, isRestricted),
@@ -73,7 +76,7 @@ function body(recent, history, keys) {
       !isRestricted && reasonsCard(overview),
       keys && hotKeys('Most denied keys', 'Requests that were denied since the node started.', keys.denied),
       keys && hotKeys('Busiest keys', 'Tokens that were taken since the node started.', keys.consumers)),
-    nodesCard(overview),
+    nodesCard(overview, action),
   ];
 }
 
@@ -87,7 +90,6 @@ function troubles(overview) {
       h('p', null, stream.why?.detail ?? 'The server does not send figures any more.', ' The last ones are from ', when(overview?.time, 'ago'), '.'),
       h('p', { class: 'next' }, (stream.why ?? new ApiProblem({ status: 0, title: '', detail: '' })).nextStep),
     ])),
-    overview?.kill_switch && h('div', { key: 'kill' }, notice('bad', 'The kill switch is on: every request is admitted', 'Limits are not counted until it is switched off, or ends by itself.')),
     down.length > 0 && h('div', { key: 'down' }, notice('bad', `The shared store does not answer ${counted(down.length, 'node')}`,
       `${down.map((node) => node.id).join(', ')}: decisions are made as the limits say for this case. Check Redis and the network between.`)),
     ill.map((node) => h('div', { key: `ill-${node.id}` }, notice(node.status === 'unready' ? 'bad' : 'warn', `${node.id} is ${node.status}`,
@@ -147,16 +149,21 @@ function reasonsCard(overview) {
   }));
 }
 
-/** @param {Overview} overview */
-function nodesCard(overview) {
+/** How exact the limits are. @param {Overview} overview */
+function exactness({ nodes = [], overshoot_bound_tokens: bound }) {
+  if (nodes.length > 1 && nodes.some((node) => node.mode === 'local')) return 'Nodes in the mode local count for themselves: each admits what a limit says.';
+  return bound ? `Together the nodes may exceed a limit by ${counted(bound, 'token')} at most, once for each key.` : 'No limit can be exceeded.';
+}
+
+/** @param {Overview} overview @param {Child} action */
+function nodesCard(overview, action) {
   const nodes = overview.nodes ?? [];
   if (nodes.length === 0) return null;
   const versions = new Set(nodes.map((node) => node.version));
-  const bound = overview.overshoot_bound_tokens;
   return card(counted(nodes.length, 'node'), {
     key: 'nodes',
-    actions: versions.size > 1 ? badge('warn', 'different versions') : badge('none', `version ${[...versions][0] ?? '—'}`),
-    about: bound ? `Together the nodes may exceed a limit by ${counted(bound, 'token')} at most, once for each key.` : 'The nodes exceed no limit.',
+    actions: [action, versions.size > 1 ? badge('warn', 'different versions') : badge('none', `version ${[...versions][0] ?? '—'}`)],
+    about: exactness(overview),
   }, table({
     caption: 'Nodes', rows: nodes, key: (node) => node.id,
     columns: [

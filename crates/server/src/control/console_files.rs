@@ -47,6 +47,7 @@ const FILES: &[(&str, &[u8])] = embedded![
     "screens/now.js",
     "screens/now_charts.js",
     "screens/now_keys.js",
+    "screens/now_kill.js",
     "screens/registry.js",
     "screens/tokens.js",
     "session.js",
