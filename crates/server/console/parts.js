@@ -206,7 +206,7 @@ export function bar(filled, { label, tone = 'good', mark }) {
 /**
  * @template T
  * @typedef {object} Column
- * @property {string} title
+ * @property {string} title empty: that of buttons, which needs none that is seen
  * @property {(row: T) => Child} cell
  * @property {'number' | 'text'} [kind]
  * @property {boolean} [isHead] its cells name their rows
@@ -222,7 +222,7 @@ export function table({ caption, columns, rows, key, empty: nothing }) {
   if (rows.length === 0 && nothing) return nothing;
   return h('div', { class: 'table', role: 'region', 'aria-label': caption, tabindex: '0' }, h('table', null,
     h('caption', { class: 'unseen' }, caption),
-    h('thead', null, h('tr', null, columns.map((column) => h('th', { scope: 'col', class: column.kind ?? null }, column.title)))),
+    h('thead', null, h('tr', null, columns.map((column) => h('th', { scope: 'col', class: column.kind ?? null }, column.title || h('span', { class: 'unseen' }, 'Actions'))))),
     h('tbody', null, rows.map((row) => h('tr', { key: key(row) }, columns.map((column) => h(column.isHead ? 'th' : 'td', {
       scope: column.isHead ? 'row' : null, class: [column.kind, column.class].filter(Boolean).join(' ') || null, 'data-title': column.title,
     }, column.cell(row))))))));

@@ -22,11 +22,11 @@ module.exports = async ({ browser, base, settings, assert, decide, eventually, o
   await page.getByText('Nothing was decided in the last hour').waitFor({ state: 'detached' });
   await page.getByRole('heading', { name: 'Decisions', exact: true }).waitFor();
 
-  for (const [screen, text] of [['Nodes', '--data'], ['Tokens', 'tidegate serve --data']]) {
-    await page.getByRole('link', { name: screen, exact: true }).click();
-    await page.getByRole('heading', { name: 'This needs a database' }).waitFor();
-    await page.getByText(text).first().waitFor();
-  }
+  await page.getByRole('link', { name: 'Nodes', exact: true }).click();
+  await page.getByRole('region', { name: 'Nodes' }).getByText('seen', { exact: true }).waitFor();
+  await page.getByRole('link', { name: 'Tokens', exact: true }).click();
+  await page.getByRole('heading', { name: 'This needs a database' }).waitFor();
+  await page.getByText('tidegate serve --data').waitFor();
   await look(page, 'tokens-quick-start');
   await page.getByRole('link', { name: 'Who am I' }).click();
   await page.getByText('may also give tokens to others').waitFor();

@@ -17,7 +17,7 @@ export function hotKeys(title, about, keys) {
       { title: 'Key', isHead: true, cell: (key) => named(key) },
       { title: 'Limit', cell: (key) => h('code', null, key.limit) },
       { title: 'Count', kind: 'number', cell: (key) => h('span', { title: key.error ? `too high by ${number(key.error)} at most` : null }, number(key.count)) },
-      { title: '', class: 'share', cell: (key) => bar(key.count / most, { label: `${key.key} beside the first`, tone: title.startsWith('Most') ? 'bad' : 'good' }) },
+      { title: 'Share', class: 'share', cell: (key) => bar(key.count / most, { label: `${key.key} beside the first`, tone: title.startsWith('Most') ? 'bad' : 'good' }) },
     ],
   }));
 }
