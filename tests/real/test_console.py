@@ -72,8 +72,17 @@ def test_quick_start():
 def test_screens():
     with with_database() as server:
         put_policy(server)
-        with with_database(server.path / "data") as other, Load(server):
-            run("screens", server, {"admin_token": ADMIN}, {"kill_other": lambda: other.stop()})
+        others = []
+        handlers = {
+            "start_other": lambda: others.append(with_database(server.path / "data")),
+            "stop_other": lambda: others[0].stop(),
+        }
+        try:
+            with Load(server):
+                run("screens", server, {"admin_token": ADMIN}, handlers)
+        finally:
+            for one in others:
+                one.stop()
 
 
 def test_roles():

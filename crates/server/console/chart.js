@@ -85,7 +85,7 @@ class TideChart extends HTMLElement {
     const box = /** @type {Element} */ (event.currentTarget).getBoundingClientRect();
     const inner = box.width - PAD.left - PAD.right;
     const share = (event.clientX - box.left - PAD.left) / inner;
-    this.#move(Math.round(share * (data.times.length - 1)));
+    this.#move(Math.floor(share * data.times.length));
   }
 
   /** @param {KeyboardEvent} event */
@@ -129,8 +129,7 @@ class TideChart extends HTMLElement {
     const highest = Math.max(0, ...stacks.flat().map(([, to]) => to));
     const marks = ticks(highest || 1, Math.max(2, Math.floor(height / 50)));
     const top = Math.max(highest, marks[marks.length - 1]) || 1;
-    const last = Math.max(1, data.times.length - 1);
-    const x = (/** @type {number} */ index) => PAD.left + (index / last) * (this.#width - PAD.left - PAD.right);
+    const x = (/** @type {number} */ index) => PAD.left + (index / data.times.length) * (this.#width - PAD.left - PAD.right);
     const y = (/** @type {number} */ value) => PAD.top + (1 - value / top) * (height - PAD.top - PAD.bottom);
     const format = data.format ?? number;
     return [
@@ -142,7 +141,7 @@ class TideChart extends HTMLElement {
         this.#timeMarks(data.times).map((index) =>
           h('text', { x: x(index), y: height - 5, 'text-anchor': 'middle' }, hours(data.times[index])))),
       stacks.map((stack, index) => data.series[index] && drawn(stack, data, index, x, y)),
-      this.#at !== null && h('line', { class: 'pointer', x1: x(this.#at), x2: x(this.#at), y1: PAD.top, y2: height - PAD.bottom }),
+      this.#at !== null && h('line', { class: 'pointer', x1: x(this.#at + 0.5), x2: x(this.#at + 0.5), y1: PAD.top, y2: height - PAD.bottom }),
     ];
   }
 
@@ -170,6 +169,7 @@ class TideChart extends HTMLElement {
 }
 
 /**
+ * One series, as steps: a value holds from its time to the next.
  * @param {[number, number][]} stack
  * @param {ChartData} data
  * @param {number} index
@@ -178,16 +178,16 @@ class TideChart extends HTMLElement {
  */
 function drawn(stack, data, index, x, y) {
   const { tone, values } = data.series[index];
-  const points = (/** @type {0 | 1} */ side) => stack.map((part, at) => `${x(at).toFixed(1)},${y(part[side]).toFixed(1)}`);
+  const step = (/** @type {0 | 1} */ side) => stack.map((part, at) => {
+    const height = y(part[side]).toFixed(1);
+    return [`${x(at).toFixed(1)},${height}`, `${x(at + 1).toFixed(1)},${height}`];
+  });
   if (data.kind === 'stacked') {
-    return h('path', { class: `area ${tone}`, d: `M${points(1).join('L')}L${points(0).reverse().join('L')}Z` });
+    return h('path', { class: `area ${tone}`, d: `M${step(1).flat().join('L')}L${step(0).flat().reverse().join('L')}Z` });
   }
   // A line ends where nothing is known, and goes on after it.
-  let path = '';
-  points(1).forEach((point, at) => {
-    if (values[at] !== null) path += `${at === 0 || values[at - 1] === null ? 'M' : 'L'}${point}`;
-  });
-  return h('path', { class: `line ${tone}`, d: path });
+  const path = step(1).map(([from, to], at) => (values[at] === null ? '' : `${at === 0 || values[at - 1] === null ? 'M' : 'L'}${from}L${to}`));
+  return h('path', { class: `line ${tone}`, d: path.join('') });
 }
 
 customElements.define('tg-chart', TideChart);

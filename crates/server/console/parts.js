@@ -214,15 +214,15 @@ export function bar(filled, { label, tone = 'good', mark }) {
  */
 
 /**
- * A table. On narrow screens its rows become blocks with the titles beside the values.
+ * A table. On narrow screens its rows become blocks with the titles beside the values, unless it is compact.
  * @template T
- * @param {{ caption: string, columns: Column<T>[], rows: T[], key: (row: T) => string, empty?: Child }} options
+ * @param {{ caption: string, columns: Column<T>[], rows: T[], key: (row: T) => string, empty?: Child, isCompact?: boolean }} options
  */
-export function table({ caption, columns, rows, key, empty: nothing }) {
+export function table({ caption, columns, rows, key, empty: nothing, isCompact }) {
   if (rows.length === 0 && nothing) return nothing;
-  return h('div', { class: 'table', role: 'region', 'aria-label': caption, tabindex: '0' }, h('table', null,
+  return h('div', { class: isCompact ? 'table' : 'table blocks', role: 'region', 'aria-label': caption, tabindex: '0' }, h('table', null,
     h('caption', { class: 'unseen' }, caption),
-    h('thead', null, h('tr', null, columns.map((column) => h('th', { scope: 'col', class: column.kind ?? null }, column.title || h('span', { class: 'unseen' }, 'Actions'))))),
+    h('thead', null, h('tr', null, columns.map((column) => h('th', { scope: 'col', class: [column.kind, column.class].filter(Boolean).join(' ') || null }, column.title || h('span', { class: 'unseen' }, 'Actions'))))),
     h('tbody', null, rows.map((row) => h('tr', { key: key(row) }, columns.map((column) => h(column.isHead ? 'th' : 'td', {
       scope: column.isHead ? 'row' : null, class: [column.kind, column.class].filter(Boolean).join(' ') || null, 'data-title': column.title,
     }, column.cell(row))))))));

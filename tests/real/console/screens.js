@@ -56,13 +56,14 @@ module.exports = async ({ browser, base, settings, assert, decide, eventually, a
   await eventually(async () => assert.equal((await whoami()).status, 401));
 
   // Nodes: another one comes and goes.
+  await ask('start_other');
   await page.getByRole('link', { name: 'Nodes', exact: true }).click();
   const rows = page.getByRole('region', { name: 'Nodes' }).locator('tbody tr');
   await eventually(async () => assert.equal(await rows.count(), 2));
   await look(page, 'nodes');
   await page.getByRole('link', { name: 'Now', exact: true }).click();
   await page.getByRole('heading', { name: '2 nodes' }).waitFor();
-  await ask('kill_other');
+  await ask('stop_other');
   await page.getByRole('heading', { name: '1 node' }).waitFor({ timeout: 60_000 });
   check();
 };

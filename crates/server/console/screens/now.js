@@ -70,12 +70,13 @@ function body(recent, history, keys, action) {
   if (isUnused && !isRestricted) return [firstSteps(), nodesCard(overview, action)];
   return [
     !isRestricted && figures(overview, recent),
-    history && charts(history, isRestricted),
-    h('div', { class: 'columns', key: 'details' },
-      limitsCard(overview),
-      !isRestricted && reasonsCard(overview),
-      keys && hotKeys('Most denied keys', 'Requests that were denied since the node started.', keys.denied),
-      keys && hotKeys('Busiest keys', 'Tokens that were taken since the node started.', keys.consumers)),
+    h('div', { class: 'columns', key: 'hour' },
+      history && charts(history, { isRestricted, isAlone: (overview.nodes ?? []).length === 1 }),
+      !isRestricted && reasonsCard(overview)),
+    limitsCard(overview, recent),
+    keys && h('div', { class: 'columns', key: 'keys' },
+      hotKeys('Most denied keys', 'Requests that were denied since the node started.', keys.denied),
+      hotKeys('Busiest keys', 'Tokens that were taken since the node started.', keys.consumers)),
     nodesCard(overview, action),
   ];
 }
@@ -122,16 +123,18 @@ function figures(overview, recent) {
     figure('99 % take', times ? `≤ ${micros(times.p99)}` : '—', 'p99 of the last second', recent.map((one) => one.decision_time_us?.p99 ?? null), 'e'));
 }
 
-/** @param {Overview} overview */
-function limitsCard(overview) {
+/** @param {Overview} overview @param {Overview[]} recent */
+function limitsCard(overview, recent) {
   const busy = overview.limits.slice(0, 12);
+  const line = (/** @type {string} */ name) => recent.map((one) => one.limits.find((limit) => limit.name === name)?.denied_per_second ?? 0);
   return card('Limits, this second', { key: 'limits' }, table({
-    caption: 'What the limits decided in the last second', rows: busy, key: (limit) => limit.name,
+    caption: 'What the limits decided in the last second', rows: busy, key: (limit) => limit.name, isCompact: true,
     empty: h('p', { class: 'quiet' }, 'No limit decided anything in the last second.'),
     columns: [
       { title: 'Limit', isHead: true, cell: (limit) => h('code', null, limit.name) },
       { title: 'Admitted', kind: 'number', cell: (limit) => rate(limit.allowed_per_second) },
       { title: 'Denied', kind: 'number', cell: (limit) => (limit.denied_per_second > 0 ? h('strong', { class: 'denial' }, rate(limit.denied_per_second)) : '0/s') },
+      { title: 'Denied, the last minute', class: 'minute', cell: (limit) => sparkline(line(limit.name), 'denied') },
     ],
   }));
 }
@@ -140,7 +143,7 @@ function limitsCard(overview) {
 function reasonsCard(overview) {
   const reasons = Object.entries(overview.denied_by_reason ?? {}).filter(([, count]) => count > 0).sort((one, other) => other[1] - one[1]);
   return card('Denials by reason, this second', { key: 'reasons' }, table({
-    caption: 'Denials by reason', rows: reasons, key: ([reason]) => reason,
+    caption: 'Denials by reason', rows: reasons, key: ([reason]) => reason, isCompact: true,
     empty: h('p', { class: 'quiet' }, 'Nothing was denied in the last second.'),
     columns: [
       { title: 'Reason', isHead: true, cell: ([reason]) => h('span', { title: reason }, words(reason)) },

@@ -9,13 +9,20 @@ import { h } from '../view.js';
 
 const TONES = ['a', 'b', 'c', 'd', 'e'];
 
-/** All steps of the last hour: those in which no node ran are missing in what the server sends. @param {History} history */
-function steps(history) {
+/**
+ * All steps of the last hour: those in which no node ran are missing in what the server sends. Of a step that goes on, other nodes
+ * have written nothing yet, so it is shown only if there is one node.
+ * @param {History} history
+ * @param {boolean} isAlone
+ */
+function steps(history, isAlone) {
   const step = history.step_seconds * 1_000;
   const known = new Map(history.steps.map((one) => [new Date(one.time).getTime(), one]));
-  const last = Math.floor(Date.now() / step) * step;
-  const times = Array.from({ length: Math.round(3_600_000 / step) + 1 }, (_, index) => last - 3_600_000 + index * step);
-  return { times, points: times.map((time) => known.get(time) ?? null), seconds: history.step_seconds };
+  const going = Math.floor(Date.now() / step) * step;
+  const last = isAlone ? going : going - step;
+  const times = Array.from({ length: Math.round(3_600_000 / step) }, (_, index) => last - 3_600_000 + (index + 1) * step);
+  const lengths = times.map((time) => (time === going ? Math.max(1, (Date.now() - going) / 1_000) : history.step_seconds));
+  return { times, points: times.map((time) => known.get(time) ?? null), lengths };
 }
 
 /**
@@ -30,24 +37,24 @@ function denials(hour) {
   }
   const ranked = [...sums].filter(([, sum]) => sum > 0).sort((one, other) => other[1] - one[1]).map(([name]) => name);
   const named = ranked.slice(0, TONES.length);
-  const of = (/** @type {string[]} */ names) => hour.points.map((point) => point
-    && names.reduce((sum, name) => sum + (point.limits[name]?.denied ?? 0), 0) / hour.seconds);
+  const of = (/** @type {string[]} */ names) => hour.points.map((point, index) => point
+    && names.reduce((sum, name) => sum + (point.limits[name]?.denied ?? 0), 0) / hour.lengths[index]);
   const series = named.map((name, index) => ({ name, tone: TONES[index], values: of([name]) }));
   const others = ranked.slice(TONES.length);
   return others.length > 0 ? [...series, { name: 'other limits', tone: 'rest', values: of(others) }] : series;
 }
 
-/** @param {History} history @param {boolean} isRestricted */
-export function charts(history, isRestricted) {
-  const hour = steps(history);
-  const { times, points, seconds } = hour;
+/** @param {History} history @param {{ isRestricted: boolean, isAlone: boolean }} view */
+export function charts(history, { isRestricted, isAlone }) {
+  const hour = steps(history, isAlone);
+  const { times, points, lengths } = hour;
   const denied = denials(hour);
-  return h('div', { class: 'columns', key: 'charts' },
+  return [
     !isRestricted && card('Decisions, the last hour', { key: 'decisions' }, chart({
       label: 'Decisions for each second in the last hour', times, kind: 'stacked', format: rate,
       series: [
-        { name: 'admitted', tone: 'allowed', values: points.map((point) => point && (point.allowed ?? 0) / seconds) },
-        { name: 'denied', tone: 'denied', values: points.map((point) => point && (point.denied ?? 0) / seconds) },
+        { name: 'admitted', tone: 'allowed', values: points.map((point, index) => point && (point.allowed ?? 0) / lengths[index]) },
+        { name: 'denied', tone: 'denied', values: points.map((point, index) => point && (point.denied ?? 0) / lengths[index]) },
       ],
     })),
     card('Denials by limit, the last hour', { key: 'denials' }, denied.length === 0
@@ -59,5 +66,6 @@ export function charts(history, isRestricted) {
         { name: 'p50', tone: 'c', values: points.map((point) => point?.decision_time_us?.p50 ?? null) },
         { name: 'p99', tone: 'e', values: points.map((point) => point?.decision_time_us?.p99 ?? null) },
       ],
-    })));
+    })),
+  ];
 }

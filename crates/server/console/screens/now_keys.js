@@ -11,7 +11,7 @@ import { h } from '../view.js';
 export function hotKeys(title, about, keys) {
   const most = Math.max(1, ...keys.map((key) => key.count));
   return card(title, { key: title, about: `${about} Of the node that answers.` }, table({
-    caption: title, rows: keys.slice(0, 10), key: (key) => `${key.limit} ${key.key}`,
+    caption: title, rows: keys.slice(0, 10), isCompact: true, key: (key) => `${key.limit} ${key.key}`,
     empty: h('p', { class: 'quiet' }, 'None yet.'),
     columns: [
       { title: 'Key', isHead: true, cell: (key) => named(key) },
