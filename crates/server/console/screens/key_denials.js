@@ -27,13 +27,12 @@ export function denials(context) {
   let request = null;
 
   const load = async () => {
-    const { user, ip, tenant } = request ?? {};
-    // Records can be searched by these; others would show the denials of everybody.
-    if (!user && !ip && !tenant) return;
+    const query = filter(request);
+    if (query === null) return;
     try {
       loadedAt = Date.now();
       found = await all('/violations', {
-        query: { user, ip, tenant, since: new Date(loadedAt - Number(span) * 1_000).toISOString() }, signal: context.closed, most: MOST,
+        query: { ...query, since: new Date(loadedAt - Number(span) * 1_000).toISOString() }, signal: context.closed, most: MOST,
       });
       failure = null;
     } catch (error) {
@@ -50,11 +49,26 @@ export function denials(context) {
       void load();
     },
     view: () => {
-      if (!request || !(request.user || request.ip || request.tenant)) return null;
+      if (filter(request) === null) return null;
       const picker = choice(span, SPANS, (value) => { span = value; void load(); }, { 'aria-label': 'How far back' });
-      return card('Denials', { key: 'denials', actions: picker }, content(found, failure, loadedAt, Number(span)));
+      return card(title(request), { key: 'denials', actions: picker }, content(found, failure, loadedAt, Number(span)));
     },
   };
+}
+
+/**
+ * What the records are searched by: what says best who it is. Other members would find the denials of everybody.
+ * @param {Request | null} request
+ */
+function filter(request) {
+  const name = ['user', 'ip', 'tenant'].find((one) => typeof request?.[one] === 'string');
+  return name && request ? { [name]: request[name] } : null;
+}
+
+/** @param {Request | null} request */
+function title(request) {
+  const [[name, value]] = Object.entries(filter(request) ?? { '': '' });
+  return `Denials of the ${name === 'ip' ? 'address' : name} ${value}`;
 }
 
 /** @param {any[] | null} found @param {unknown} failure @param {number} loadedAt @param {number} span */

@@ -115,7 +115,7 @@ function firstSteps() {
 function figures(overview, recent) {
   const { decisions_per_second: all = 0, denied_per_second: denied = 0, decision_time_us: times } = overview;
   const figure = (/** @type {string} */ title, /** @type {Child} */ value, /** @type {Child} */ more, /** @type {(number | null)[]} */ line, /** @type {string} */ tone) =>
-    h('div', { class: 'figure', key: title }, h('h2', null, title), h('p', { class: 'value' }, value), h('p', { class: 'more' }, more), sparkline(line, tone));
+    h('div', { class: 'figure', key: title }, h('h2', null, title), h('p', { class: 'value' }, value), h('p', { class: 'more' }, more), sparkline(line, tone, RECENT));
   return h('section', { class: 'figures', 'aria-label': 'This second', key: 'figures' },
     figure('Decisions', rate(all), 'in the last second', recent.map((one) => one.decisions_per_second ?? 0), 'allowed'),
     figure('Denied', rate(denied), all > 0 ? `${share(denied / all)} of all` : 'nothing', recent.map((one) => one.denied_per_second ?? 0), 'denied'),
@@ -134,7 +134,7 @@ function limitsCard(overview, recent) {
       { title: 'Limit', isHead: true, cell: (limit) => h('code', null, limit.name) },
       { title: 'Admitted', kind: 'number', cell: (limit) => rate(limit.allowed_per_second) },
       { title: 'Denied', kind: 'number', cell: (limit) => (limit.denied_per_second > 0 ? h('strong', { class: 'denial' }, rate(limit.denied_per_second)) : '0/s') },
-      { title: 'Denied, the last minute', class: 'minute', cell: (limit) => sparkline(line(limit.name), 'denied') },
+      { title: 'Denied, the last minute', class: 'minute', cell: (limit) => sparkline(line(limit.name), 'denied', RECENT) },
     ],
   }));
 }
