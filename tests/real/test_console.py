@@ -7,6 +7,7 @@ import threading
 
 from console_runner import ADMIN, api, new_token, run
 from harness import ROOT, Tidegate, http_request, wait_for
+from postgres import PostgresServer
 
 POLICY = """
 version: 1
@@ -47,8 +48,12 @@ class Load:
         self.thread.join()
 
 
-def with_database(folder="data", ports=None):
-    return Tidegate(None, "--data", str(folder), environment={"TIDEGATE_ADMIN_TOKEN": ADMIN}, ports=ports)
+def with_database(folder="data", ports=None, url=None):
+    """A server on SQLite in that folder, or on PostgreSQL."""
+    if url is None:
+        return Tidegate(None, "--data", str(folder), environment={"TIDEGATE_ADMIN_TOKEN": ADMIN}, ports=ports)
+    settings = f'database: {{ url: "{url}" }}\n'
+    return Tidegate(None, settings=settings, environment={"TIDEGATE_ADMIN_TOKEN": ADMIN}, ports=ports)
 
 
 def put_policy(server):
@@ -69,12 +74,12 @@ def test_quick_start():
         run("quick_start", server, {"token": token})
 
 
-def test_screens():
-    with with_database() as server:
+def check_screens(url=None):
+    with with_database(url=url) as server:
         put_policy(server)
         others = []
         handlers = {
-            "start_other": lambda: others.append(with_database(server.path / "data")),
+            "start_other": lambda: others.append(with_database(server.path / "data", url=url)),
             "stop_other": lambda: others[0].stop(),
         }
         try:
@@ -83,6 +88,15 @@ def test_screens():
         finally:
             for one in others:
                 one.stop()
+
+
+def test_screens_on_sqlite():
+    check_screens()
+
+
+def test_screens_on_postgresql():
+    with PostgresServer() as postgres:
+        check_screens(postgres.url)
 
 
 def test_roles():
