@@ -85,7 +85,9 @@ function body(recent, history, keys, action) {
 function troubles(overview) {
   const nodes = overview?.nodes ?? [];
   const down = nodes.filter((node) => node.store_up === false);
-  const ill = nodes.filter((node) => node.status !== 'ready' && node.status !== 'unknown' && node.store_up !== false);
+  // What is said above already is not said again for each node.
+  const problems = (/** @type {import('../types.js').OverviewNode} */ node) => Object.entries(node.problems).filter(([name]) => name !== 'kill_switch').map(([, text]) => text);
+  const ill = nodes.filter((node) => problems(node).length > 0 && node.store_up !== false);
   return [
     stream.state === 'lost' && h('div', { key: 'lost' }, notice('bad', 'The figures below are old', [
       h('p', null, stream.why?.detail ?? 'The server does not send figures any more.', ' The last ones are from ', when(overview?.time, 'ago'), '.'),
@@ -94,7 +96,7 @@ function troubles(overview) {
     down.length > 0 && h('div', { key: 'down' }, notice('bad', `The shared store does not answer ${counted(down.length, 'node')}`,
       `${down.map((node) => node.id).join(', ')}: decisions are made as the limits say for this case. Check Redis and the network between.`)),
     ill.map((node) => h('div', { key: `ill-${node.id}` }, notice(node.status === 'unready' ? 'bad' : 'warn', `${node.id} is ${node.status}`,
-      ...Object.values(node.problems)))),
+      ...problems(node)))),
   ];
 }
 
