@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import threading
 
@@ -80,7 +81,7 @@ def check_screens(url=None):
         others = []
         handlers = {
             "start_other": lambda: others.append(with_database(server.path / "data", url=url)),
-            "stop_other": lambda: others[0].stop(),
+            "kill_other": lambda: others[0].stop(signal.SIGKILL),
         }
         try:
             with Load(server):

@@ -79,7 +79,11 @@ module.exports = async ({ browser, base, settings, assert, decide, eventually, a
   await look(page, 'nodes');
   await page.getByRole('link', { name: 'Now', exact: true }).click();
   await page.getByRole('heading', { name: '2 nodes' }).waitFor();
-  await ask('stop_other');
-  await page.getByRole('heading', { name: '1 node' }).waitFor({ timeout: 60_000 });
+  await ask('kill_other');
+  await page.getByRole('heading', { name: '1 node' }).waitFor();
+  await page.getByText(/ is gone$/).waitFor();
+  await look(page, 'now-node-gone');
+  await page.getByRole('button', { name: 'That is intended' }).click();
+  await page.getByText(/ is gone$/).waitFor({ state: 'detached' });
   check();
 };

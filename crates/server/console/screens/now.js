@@ -5,7 +5,7 @@
 import { ApiProblem, get } from '../api.js';
 import { sparkline } from '../chart.js';
 import { counted, micros, number, rate, share, when, words } from '../format.js';
-import { badge, card, command, empty, notice, problem, progress, table } from '../parts.js';
+import { badge, button, card, command, empty, notice, problem, progress, table } from '../parts.js';
 import { listen, stream } from '../stream.js';
 import { h } from '../view.js';
 import { charts } from './now_charts.js';
@@ -29,6 +29,8 @@ function open(context) {
   let keys = null;
   /** @type {unknown} */
   let failure = null;
+  /** When each node was seen last. @type {Map<string, string>} */
+  const lastSeen = new Map();
 
   const load = async () => {
     try {
@@ -44,6 +46,7 @@ function open(context) {
     const { overview } = stream;
     if (overview && recent[recent.length - 1]?.time !== overview.time) recent.push(overview);
     if (recent.length > RECENT) recent.shift();
+    for (const node of overview?.nodes ?? []) lastSeen.set(node.id, overview?.time ?? '');
     redraw();
   }, closed);
   void load();
@@ -54,6 +57,7 @@ function open(context) {
     closed: () => clearInterval(timer),
     view: () => h('div', { class: 'stack' },
       troubles(stream.overview),
+      gone(stream.overview, lastSeen, redraw),
       kill.view(Boolean(stream.overview?.kill_switch)),
       failure !== null && problem(failure, { retry: () => void load() }),
       body(recent, history, keys, kill.button(Boolean(stream.overview?.kill_switch)))),
@@ -98,6 +102,15 @@ function troubles(overview) {
     ill.map((node) => h('div', { key: `ill-${node.id}` }, notice(node.status === 'unready' ? 'bad' : 'warn', `${node.id} is ${node.status}`,
       ...problems(node)))),
   ];
+}
+
+/** Nodes that were there, and are not any more. @param {Overview | null} overview @param {Map<string, string>} lastSeen @param {() => void} redraw */
+function gone(overview, lastSeen, redraw) {
+  const missing = [...lastSeen].filter(([id]) => !overview?.nodes?.some((node) => node.id === id));
+  return missing.map(([id, time]) => h('div', { key: `gone-${id}` }, notice('bad', `${id} is gone`, [
+    h('p', null, 'It was seen last ', when(time, 'ago'), ' (', when(time, 'clock'), '). It was stopped, or it cannot reach the database.'),
+    h('p', null, button('That is intended', () => { lastSeen.delete(id); redraw(); })),
+  ])));
 }
 
 /** The two commands of the quick start. */
