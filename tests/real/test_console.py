@@ -69,6 +69,11 @@ def test_types():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_rendering():
+    with Tidegate(None) as server:
+        run("view", server)
+
+
 def test_quick_start():
     with Tidegate(None) as server:
         token = wait_for("the token", lambda: re.search(r"tga_\S+", server.output()))[0]
