@@ -63,8 +63,7 @@ const FILES: &[(&str, &str)] = embedded![
 ];
 
 /// The screens: each is an address that the page is served at.
-const SCREENS: &[&str] =
-    &["account", "audit", "key", "nodes", "now", "policy", "tenants", "tokens", "try"];
+const SCREENS: &[&str] = &["account", "audit", "key", "nodes", "now", "policy", "tenants", "tokens", "try"];
 
 /// The files as they are served, by name.
 static SERVED: LazyLock<Vec<(&str, Bytes)>> =
@@ -249,7 +248,9 @@ mod tests {
 
     #[test]
     fn files_of_another_release_and_other_paths_are_not_there() {
-        for path in ["/console/0123/main.js", "/console/main.js", "/console/other", "/console/now/", "/console/../"] {
+        for path in
+            ["/console/0123/main.js", "/console/main.js", "/console/other", "/console/now/", "/console/../"]
+        {
             assert!(get(path, "").is_none(), "{path}");
         }
         assert!(get(&format!("{PREFIX}{}/index.html", *HASH), "").is_none());
