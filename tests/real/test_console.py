@@ -135,10 +135,3 @@ def test_recovery():
         finally:
             for one in started:
                 one.stop()
-
-
-def test_key():
-    slow = "version: 1\nlimits:\n  - { name: slow, key: [user], sustained: { rate: 1, window: hour }, burst: { capacity: 10 } }\n"
-    with with_database() as server:
-        api(server, "PUT", "/policy", slow, "application/yaml")
-        run("key", server, {"tokens": {role: new_token(server, role)["token"] for role in ("viewer", "operator")}})
