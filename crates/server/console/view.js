@@ -54,6 +54,11 @@ export function render(parent, ...children) {
   renderChildren(parent, flat(children));
 }
 
+/** What a custom element shows is its own. @param {View} view */
+function drawsItself(view) {
+  return view.tag.includes('-');
+}
+
 /** @param {View | string | undefined} view */
 function keyOf(view) {
   return typeof view === 'object' ? view.properties.key : undefined;
@@ -139,7 +144,7 @@ function update(node, view) {
     if (old !== view) /** @type {Text} */ (node).data = view;
   } else {
     const element = /** @type {Element} */ (node);
-    renderChildren(element, view.children);
+    if (!drawsItself(view)) renderChildren(element, view.children);
     setProperties(element, /** @type {View} */ (old).properties, view.properties);
   }
   shown.set(node, view);

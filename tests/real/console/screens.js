@@ -22,6 +22,14 @@ module.exports = async ({ browser, base, settings, assert, decide, eventually, a
   await page.locator('tg-chart .plot').first().hover();
   await page.locator('tg-chart .legend b').first().waitFor();
   await page.mouse.move(0, 0);
+  // By the keyboard too, and what is pointed at stays while new figures arrive.
+  await page.locator('tg-chart .plot').first().focus();
+  await page.keyboard.press('ArrowLeft');
+  await page.locator('tg-chart .pointer').waitFor({ state: 'attached' });
+  const drawn = await value();
+  await eventually(async () => assert.notEqual(await value(), drawn));
+  assert.equal(await page.locator('tg-chart .pointer').count(), 1);
+  assert.equal(await page.evaluate(() => document.activeElement?.className), 'plot', 'the focus stays');
 
   // A name with markup is text, here and where its link leads.
   await eventually(async () => {

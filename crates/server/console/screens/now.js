@@ -25,6 +25,8 @@ function open(context) {
   const recent = [];
   /** @type {History | null} */
   let history = null;
+  /** When it was loaded. */
+  let at = Date.now();
   /** @type {any} */
   let keys = null;
   /** @type {unknown} */
@@ -35,6 +37,7 @@ function open(context) {
   const load = async () => {
     try {
       [history, keys] = await Promise.all([get('/history', {}, closed), get('/hot-keys', { limit: 10 }, closed)]);
+      at = Date.now();
       failure = null;
     } catch (error) {
       if (!closed.aborted) failure = error;
@@ -60,12 +63,12 @@ function open(context) {
       gone(stream.overview, lastSeen, redraw),
       kill.view(Boolean(stream.overview?.kill_switch)),
       failure !== null && problem(failure, { retry: () => void load() }),
-      body(recent, history, keys, kill.button(Boolean(stream.overview?.kill_switch)))),
+      body(recent, history, at, keys, kill.button(Boolean(stream.overview?.kill_switch)))),
   };
 }
 
-/** @param {Overview[]} recent @param {History | null} history @param {any} keys @param {Child} action @returns {Child} */
-function body(recent, history, keys, action) {
+/** @param {Overview[]} recent @param {History | null} history @param {number} at @param {any} keys @param {Child} action @returns {Child} */
+function body(recent, history, at, keys, action) {
   const { overview } = stream;
   if (!overview) return stream.state === 'lost' ? null : progress('Waiting for the first figures');
   const isRestricted = overview.decisions_per_second === undefined;
@@ -75,7 +78,7 @@ function body(recent, history, keys, action) {
   return [
     !isRestricted && figures(overview, recent),
     h('div', { class: 'columns', key: 'hour' },
-      history && charts(history, { isRestricted, isAlone: (overview.nodes ?? []).length === 1 }),
+      history && charts(history, { isRestricted, at, isAlone: (overview.nodes ?? []).length === 1 }),
       !isRestricted && reasonsCard(overview)),
     limitsCard(overview, recent),
     keys && h('div', { class: 'columns', key: 'keys' },
