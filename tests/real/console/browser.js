@@ -32,7 +32,8 @@ async function openPage(browser, base, options = {}) {
   await page.addInitScript(() => {
     addEventListener('securitypolicyviolation', (event) => console.error(`policy broken: ${event.violatedDirective} ${event.blockedURI}`));
   });
-  page.setDefaultTimeout(20_000);
+  // Longer than anything takes, also on a busy machine.
+  page.setDefaultTimeout(60_000);
   if (process.env.CONSOLE_FILES) await page.route(/\/console\/[0-9a-f]{32}\//, fromFolder);
   const check = () => {
     if (faults.length > 0) throw new Error(faults.join('\n'));
