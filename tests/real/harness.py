@@ -128,10 +128,10 @@ class Process:
 class Tidegate(Process):
     """The server with a policy, all listeners at free ports: `http`, `grpc`, `resp` and `admin` are their addresses.
 
-    Without a policy (`None`) the arguments or the settings say where it is.
+    Without a policy (`None`) the arguments or the settings say where it is. `ports` has ports that must be certain ones.
     """
 
-    def __init__(self, policy, *arguments, settings=None, environment=None, files=None):
+    def __init__(self, policy, *arguments, settings=None, environment=None, files=None, ports=None):
         def command(path):
             self.prepare(path)
             for name, text in (files or {}).items():
@@ -144,7 +144,7 @@ class Tidegate(Process):
                 (path / "settings.yaml").write_text(settings)
                 line += ["--config", "settings.yaml"]
             for listener in ("http", "grpc", "resp", "admin"):
-                line += [f"--{listener}", "127.0.0.1:0"]
+                line += [f"--{listener}", f"127.0.0.1:{(ports or {}).get(listener, 0)}"]
             return line
 
         super().__init__(command, env={**os.environ, **(environment or {})})

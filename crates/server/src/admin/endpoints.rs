@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
@@ -23,7 +25,7 @@ use crate::serve::BacklogFull;
 pub(super) type AdminResponse = Response<Bytes>;
 
 /// The paths of the endpoints, and what each shows.
-pub(super) const ENDPOINTS: [(&str, &str); 6] = [
+pub(super) const ENDPOINTS: [(&str, &str); 7] = [
     ("/healthz", "200 while the server is alive"),
     ("/readyz", "200 if the server may get requests, 503 with the reasons if not"),
     ("/metrics", "metrics in the Prometheus text format"),
@@ -39,6 +41,7 @@ pub(super) const ENDPOINTS: [(&str, &str); 6] = [
         penalties::PATH,
         "the burst penalties in force; DELETE /debug/penalties/{id} lifts one; access as for hot keys",
     ),
+    (console::PREFIX, "the console, for browsers"),
 ];
 
 /// Answers a request. Its body, if it has one, is ignored.
@@ -56,6 +59,9 @@ pub(super) async fn respond(
     }
     if path.starts_with("/api/") || path.starts_with(console::PREFIX) {
         return control_plane(node, caller, request).await;
+    }
+    if path == console::PREFIX.trim_end_matches('/') {
+        return moved(console::PREFIX);
     }
     if let Some(id) = penalties::id_of(path) {
         return penalties::one(&node, caller, &request, id).await;
@@ -120,6 +126,14 @@ async fn run_serialized(
         make()
     };
     tokio::task::spawn_blocking(making).await.ok()
+}
+
+/// 308, to the address that was meant.
+fn moved(path: &'static str) -> AdminResponse {
+    let mut answer =
+        text(StatusCode::PERMANENT_REDIRECT, "text/plain; charset=utf-8", format!("it is at {path}\n"));
+    answer.headers_mut().insert(LOCATION, HeaderValue::from_static(path));
+    answer
 }
 
 /// 405, with the methods that the path has.

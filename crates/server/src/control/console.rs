@@ -1,4 +1,5 @@
-//! Sessions of browsers: `POST /console/login` exchanges a token for a cookie, `POST /console/logout` ends the session.
+//! The console: its files, and the sessions of browsers. `POST /console/login` exchanges a token for a cookie,
+//! `POST /console/logout` ends the session.
 
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::access::{AccessError, AccessProof, RequestSite, cookie, no_cookie};
 use super::api::{AnswerView, ApiAnswer, ApiError, rfc3339};
+use super::{ControlPlane, console_files};
 use crate::admin::AdminClient;
 use crate::node::Node;
 
@@ -40,6 +42,13 @@ pub(crate) async fn respond(
     head: Parts,
     body: Bytes,
 ) -> Response<Bytes> {
+    if let Some(file) = console_files::answer_to(&head) {
+        return match head.method {
+            Method::GET => file,
+            Method::HEAD => file.map(|_| Bytes::new()),
+            _ => ApiError::Method { allowed: vec![Method::GET, Method::HEAD] }.render(),
+        };
+    }
     let answered = answer_to(&node, client, &head, &body).await;
     answered.map_or_else(|error| error.render(), |answer| answer.render(&AnswerView::SINGLE))
 }

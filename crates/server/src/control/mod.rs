@@ -11,6 +11,7 @@ pub(crate) mod candidates;
 mod changing;
 pub(crate) mod collection;
 pub(crate) mod console;
+mod console_files;
 mod entry_edit;
 mod following;
 pub(crate) mod glance;

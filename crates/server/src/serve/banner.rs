@@ -71,7 +71,7 @@ impl Banner {
     }
 
     /// At most two commands that work when copied.
-    fn commands(&self) -> Vec<String> {
+    pub(crate) fn commands(&self) -> Vec<String> {
         let mut commands = Vec::new();
         if let Some(address) = self.address(Listener::Http) {
             let url = self.url(Listener::Http, reachable(address));
@@ -105,6 +105,11 @@ impl Banner {
         commands
     }
 
+    /// Does the admin listener serve the console? Not where others could read what it sends.
+    fn has_console(&self, admin: SocketAddr) -> bool {
+        self.tls.is_some() || admin.ip().to_canonical().is_loopback()
+    }
+
     /// A flag with the certificate, if there is one.
     fn ca(&self, flag: &str) -> String {
         self.tls.as_ref().map(|cert| format!("{flag} {cert}")).unwrap_or_default()
@@ -120,6 +125,9 @@ impl fmt::Display for Banner {
         for listener in Listener::ALL {
             let url = self.address(listener).map(|address| self.url(listener, address));
             writeln!(f, "  {:<6} {}", listener.name(), url.as_deref().unwrap_or("off"))?;
+        }
+        if let Some(address) = self.address(Listener::Admin).filter(|address| self.has_console(*address)) {
+            writeln!(f, "  console {}/console/", self.url(Listener::Admin, reachable(address)))?;
         }
         for note in &self.notes {
             writeln!(f, "  note   {note}")?;
@@ -260,7 +268,8 @@ mod tests {
             settings.tls = Some(crate::settings::TlsFiles { cert, key });
         };
         let printed = banner(secure, [None, None, None, Some("0.0.0.0:9090")], QUICK_START);
-        assert!(printed.contains("admin  https://0.0.0.0:9090\n") && !printed.contains("note"), "{printed}");
+        let with_console = "admin  https://0.0.0.0:9090\n  console https://127.0.0.1:9090/console/\n";
+        assert!(printed.contains(with_console) && !printed.contains("note"), "{printed}");
         assert!(
             printed.ends_with("curl -s --cacert server.pem https://127.0.0.1:9090/readyz\n\n"),
             "{printed}"
@@ -268,7 +277,8 @@ mod tests {
         let insecure = |settings: &mut Settings| settings.admin_insecure = true;
         let printed = banner(insecure, [None, None, None, Some("0.0.0.0:9090")], QUICK_START);
         assert!(
-            printed.contains("note   --admin-insecure: tokens of the admin API can be read"),
+            printed.contains("note   --admin-insecure: tokens of the admin API can be read")
+                && !printed.contains("console"),
             "{printed}"
         );
         let printed = banner(|_| {}, [None, None, None, Some("[::]:9090")], QUICK_START);

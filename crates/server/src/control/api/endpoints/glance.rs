@@ -1,5 +1,7 @@
 //! The figures of now and of the last hour, the busiest keys, and the stream of the overview.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -45,6 +47,10 @@ pub(crate) struct ListedKey {
     count: u64,
     /// By how much the count may be too high.
     error: u64,
+    /// The members that a request must have to have this key; absent if one is masked or is not a member of requests.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = Object)]
+    request: BTreeMap<&'static str, String>,
 }
 
 /// `GET /overview`
@@ -73,6 +79,7 @@ pub(in crate::control::api) fn hot_keys(call: ApiCall) -> Answering {
             let seen = keys.into_iter().filter(|key| sees(call.principal(), &rules, key));
             let entry = |busy: BusyKey| ListedKey {
                 key: display_key(&rules, &busy),
+                request: request_with(&rules, &busy),
                 limit: busy.limit,
                 count: busy.count,
                 error: busy.error,
@@ -84,6 +91,33 @@ pub(in crate::control::api) fn hot_keys(call: ApiCall) -> Answering {
             denied: listed(limiter.top_denied(KEYS_MAX)),
         }))
     })
+}
+
+/// The members of a request that has this key; none if some of them are masked, or are not known.
+fn request_with(rules: &RuleSet, busy: &BusyKey) -> BTreeMap<&'static str, String> {
+    let rule = rules.rules().iter().find(|rule| *rule.name == *busy.limit);
+    let key = rule.map(|rule| &*rule.key).filter(|key| key.len() == busy.parts.len());
+    let member = |(descriptor, value): (&Descriptor, &String)| {
+        let name = match descriptor {
+            Descriptor::Tenant => "tenant",
+            Descriptor::User => "user",
+            Descriptor::Client => "client",
+            // A key may have a whole network.
+            Descriptor::Ip if value.parse::<IpAddr>().is_ok() => "ip",
+            Descriptor::Plan => "plan",
+            Descriptor::Upstream => "upstream",
+            Descriptor::Method => "method",
+            Descriptor::Host => "host",
+            Descriptor::Path => "path",
+            Descriptor::Domain => "domain",
+            // A route is a pattern.
+            Descriptor::Route if !value.contains(['{', '*']) => "path",
+            _ => return None,
+        };
+        (!value.is_empty()).then(|| (name, value.clone()))
+    };
+    let members = key.into_iter().flat_map(|key| key.iter().zip(&busy.parts)).map(member);
+    members.collect::<Option<_>>().unwrap_or_default()
 }
 
 /// May a caller see a key? A restricted one sees those of tenants in its subtree: of their own limits, and of limits that
