@@ -139,7 +139,8 @@ function update(node, view) {
     if (old !== view) /** @type {Text} */ (node).data = view;
   } else {
     const element = /** @type {Element} */ (node);
-    renderChildren(element, view.children);
+    // A custom element draws its children itself.
+    if (!view.tag.includes('-')) renderChildren(element, view.children);
     setProperties(element, /** @type {View} */ (old).properties, view.properties);
   }
   shown.set(node, view);

@@ -15,6 +15,7 @@ use crate::bounds::{SIMULATION_KEYS_MAX, SIMULATION_TIME_MAX};
 use crate::commands::explain_output;
 use crate::control::access::AccessRole;
 use crate::control::api::answer::LINES;
+use crate::control::api::query::parse_time;
 use crate::control::api::route::Answering;
 use crate::control::api::shape::text_or_object;
 use crate::control::api::{ApiAnswer, ApiCall, ApiError};
@@ -54,6 +55,9 @@ pub(crate) struct ExplanationRequest {
     policy: Option<Value>,
     /// The version of the policy.
     version: Option<u64>,
+    /// As if the request came at this time, after no other: no live state is used.
+    #[schema(format = DateTime)]
+    at: Option<String>,
 }
 
 /// A policy to try out.
@@ -128,7 +132,15 @@ pub(in crate::control::api) fn explain(call: ApiCall) -> Answering {
             let field = error.field().map(|field| format!("/{field}")).unwrap_or_default();
             ApiError::body(&format!("/request{field}"), &error)
         })?;
-        let tried = tried(&call, body.policy.as_ref(), body.version).await?;
+        let at = body.at.as_deref().map(explained_time).transpose()?;
+        let mut tried = tried(&call, body.policy.as_ref(), body.version).await?;
+        if tried.is_none() && at.is_some() {
+            if call.principal().tenant.is_some() {
+                return Err(ApiError::RestrictedToTenant);
+            }
+            let text = Arc::clone(&call.control().running().text);
+            tried = Some(TriedPolicy { text, is_sent: false });
+        }
         // Nothing is secret to the caller of what it has sent itself.
         let is_sent = tried.as_ref().is_some_and(|tried| tried.is_sent);
         let hides = call.principal().role < AccessRole::Editor && !is_sent;
@@ -137,7 +149,7 @@ pub(in crate::control::api) fn explain(call: ApiCall) -> Answering {
         let (explanation, hidden) = match tried {
             Some(policy) => {
                 let _turn = call.control().trial_turn().await;
-                let now = call.now;
+                let now = at.unwrap_or(call.now);
                 let explained = call.control().run_long(move || explain_by(&policy.text, &text, now));
                 explained.await.ok_or(ApiError::Internal)??
             }
@@ -157,6 +169,11 @@ pub(in crate::control::api) fn explain(call: ApiCall) -> Answering {
         }
         Ok(ApiAnswer::json(&json))
     })
+}
+
+/// The time of `at`.
+fn explained_time(text: &str) -> Result<Nanos, ApiError> {
+    parse_time(text).ok_or_else(|| ApiError::body("/at", "it must be a time such as 2027-01-01T00:00:00Z"))
 }
 
 /// What a restricted caller sees of the policy in force, if it asks about a tenant that it sees.
