@@ -26,7 +26,7 @@ export async function startCandidate(text) {
     title: 'Run beside the policy', confirm: 'Start',
     body: (redraw) => [
       h('p', null, 'Every request is decided by the draft too. That changes no answer; it shows who would be denied or admitted newly.'),
-      fields([['name', 'Name'], ['hours', 'For', null, [['1', 'one hour'], ['24', 'one day'], ['167', 'a week']]]], values, 'candidate', redraw),
+      fields([['name', 'Name'], ['hours', 'For', null, [['1', 'one hour'], ['24', 'one day'], ['167', 'a week']]]], values, redraw),
     ],
     run: async (reason) => {
       const until = new Date(Date.now() + Number(values.hours) * 3_600_000).toISOString();

@@ -1,32 +1,33 @@
 // Forms for the common edits. Each is one change of one entry by the API, which keeps the comments of the document.
 
-/** @import {Child} from '../types.js' */
-
 import { all, call, segment } from '../api.js';
 import { ask } from '../dialogs.js';
 import { button, choice, field, problem, textInput } from '../parts.js';
 import { h } from '../view.js';
 import { published } from './policy_live.js';
 
-/** @typedef {[name: string, label: string, hint?: string | null, options?: (string | [string, string])[]]} Spec a field of a form */
+/** @typedef {[name: string, label: string, hint?: string | false | null, options?: (string | [string, string])[]]} Spec a field of a form */
 /** @typedef {Record<string, string>} Values */
 
-/** Fields that write what is typed into `values`. @param {Spec[]} specs @param {Values} values @param {string} id @param {() => void} redraw */
-export function fields(specs, values, id, redraw) {
+/** Fields that write what is typed into `values`; their names must differ from those of all others on the screen. @param {Spec[]} specs @param {Values} values @param {() => void} redraw */
+export function fields(specs, values, redraw) {
   return h('div', { class: 'fields' }, specs.map(([name, label, hint, options]) => {
     const set = (/** @type {string} */ value) => { values[name] = value; redraw(); };
-    const control = options ? choice(values[name] ?? '', options, set) : textInput(values[name] ?? '', set, name === 'until' ? { type: 'datetime-local' } : {});
-    return h('div', { key: name, class: 'field' }, field(label, control, { id: `${id}-${name}`, hint }));
+    const more = name === 'until' ? { type: 'datetime-local' } : name === 'limit' ? { list: 'limit-names' } : {};
+    return h('div', { key: name, class: name === 'limit' ? 'wide' : null }, field(label, options ? choice(values[name] ?? '', options, set) : textInput(values[name] ?? '', set, more), { id: `field-${name}`, hint: hint || null }));
   }));
 }
 
-const WINDOWS = ['second', 'minute', 'hour', 'day'];
-/** @param {any} [limit] @returns {Spec[]} */
-const numbers = (limit) => [
-  ['rate', 'Rate', limit && `Now ${limit.sustained.rate}.`],
-  ['window', 'Per', null, [...new Set([...WINDOWS, limit?.sustained.window ?? 'second'])]],
-  ...(/** @type {Spec[]} */ (['token_bucket', undefined].includes(limit?.algorithm) ? [['burst', 'Burst', limit?.burst?.capacity ? `Now ${limit.burst.capacity}.` : 'How many at once.']] : [])),
-];
+/** @param {any} [limit] its numbers are shown @returns {Spec[]} */
+function numbers(limit) {
+  const windows = ['second', 'minute', 'hour', 'day'];
+  return [
+    ['rate', 'Rate', limit && `Now ${limit.sustained.rate}.`],
+    ['window', 'Per', null, [...new Set([...windows, limit?.sustained.window ?? 'second'])]],
+    ['burst', 'Burst', limit?.burst?.capacity ? `Now ${limit.burst.capacity}.` : 'How many at once, in a token bucket.'],
+  ];
+}
+
 /** @type {Spec[]} */
 const NEW_LIMIT = [
   ['name', 'Name', 'Such as per-user.'],
@@ -41,9 +42,8 @@ const GATE = [
 ];
 
 /** @param {Values} values */
-function wrong({ rate, burst }) {
-  const isWhole = (/** @type {string | undefined} */ text) => /^[1-9]\d*$/.test(text?.trim() ?? '');
-  return isWhole(rate) && (!burst || isWhole(burst)) ? null : 'The rate and the burst are whole numbers of at least 1.';
+function wrongNumbers({ rate, burst }) {
+  return [rate, burst || '1'].every((text) => /^[1-9]\d*$/.test(text ?? '')) ? null : 'The rate and the burst are whole numbers of at least 1.';
 }
 
 /** The buttons. @param {number} version the one in force @param {() => Promise<void>} load */
@@ -53,74 +53,66 @@ export function forms(version, load) {
     const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
     published((await call(method, path, { body: JSON.stringify(body), type, ifMatch: version, reason })).body, version, load);
   };
-  /** @param {string} title @param {(redraw: () => void) => Child} body @param {Omit<import('../dialogs.js').Question, 'title' | 'confirm'>} more */
-  const form = (title, body, more) => button(title, async () => {
-    await ask({ title, confirm: 'Publish', body, ...more });
+  /** @param {string} title @param {Omit<import('../dialogs.js').Question, 'title' | 'confirm'>} question */
+  const form = (title, question) => button(title, async () => {
+    await ask({ title, confirm: 'Publish', ...question });
     await load();
   });
-  const id = 'policy-form';
-  /** @param {'allow' | 'block'} list @param {string} title @param {string} about */
-  const gate = (list, title, about) => {
+  /** @param {string} title @param {string} list @param {string} about */
+  const gate = (title, list, about) => {
     const values = { who: 'user', value: '', until: '' };
-    return form(title, (redraw) => [h('p', { class: 'quiet' }, about, ' For a moment only, use the screen Key.'), fields(GATE, values, id, redraw)], {
-      reason: 'needed', wrong: () => (values.value.trim() ? null : 'Say who.'),
-      run: (reason) => write('POST', `/${list}`, { [values.who]: values.value.trim(), reason, ...(values.until && { until: new Date(values.until).toISOString() }) }, reason),
+    return form(title, {
+      reason: 'needed', body: (redraw) => [h('p', { class: 'quiet' }, about, ' For a moment only, use the screen Key.'), fields(GATE, values, redraw)],
+      wrong: () => (values.value.trim() ? null : 'Say who.'),
+      run: (reason) => write('POST', list, { [values.who]: values.value.trim(), reason, ...(values.until && { until: new Date(values.until).toISOString() }) }, reason),
     });
   };
-  return [changeLimit(form, write, id), addLimit(form, write, id), gate('block', 'Block', 'Denied before any limit.'), gate('allow', 'Allow', 'Admitted, and counted by no limit.')];
-}
-
-/** @typedef {(title: string, body: (redraw: () => void) => Child, more: any) => Child} Form */
-/** @typedef {(method: string, path: string, body: any, reason: string) => Promise<void>} Write */
-
-/** @param {Form} form @param {Write} write @param {string} id */
-function addLimit(form, write, id) {
   /** @type {Values} */
-  const values = { key: 'user', window: 'second', mode: 'enforce' };
-  return form('Add a limit', (redraw) => fields(NEW_LIMIT, values, id, redraw), {
-    wrong: () => (values.name ? wrong(values) : 'Give it a name.'),
-    run: (/** @type {string} */ reason) => {
-      const { name, key, path, rate, window, burst, mode } = values;
-      return write('POST', '/limits', {
-        name: name.trim(), ...(path && { match: { path: path.trim() } }), key: key ? [key] : [], sustained: { rate: Number(rate), window },
-        ...(burst && { burst: { capacity: Number(burst) } }), ...(mode === 'shadow' && { mode }),
-      }, reason);
-    },
-  });
+  const added = { name: '', key: 'user', window: 'second', mode: 'enforce' };
+  return [
+    form('Change a limit', changeLimit(write)),
+    form('Add a limit', {
+      body: (redraw) => fields(NEW_LIMIT, added, redraw),
+      wrong: () => (added.name ? wrongNumbers(added) : 'Give it a name.'),
+      run: (reason) => write('POST', '/limits', {
+        name: added.name.trim(), ...(added.path && { match: { path: added.path.trim() } }), key: added.key ? [added.key] : [],
+        sustained: { rate: Number(added.rate), window: added.window }, ...(added.burst && { burst: { capacity: Number(added.burst) } }), ...(added.mode === 'shadow' && { mode: 'shadow' }),
+      }, reason),
+    }),
+    gate('Block', '/block', 'Denied before any limit.'), gate('Allow', '/allow', 'Admitted, and counted by no limit.'),
+  ];
 }
 
-/** @param {Form} form @param {Write} write @param {string} id */
-function changeLimit(form, write, id) {
+/** @param {(method: string, path: string, body: any, reason: string) => Promise<void>} write */
+function changeLimit(write) {
   /** @type {any} */
-  const state = { limits: null, limit: null, failure: null, name: '' };
+  let [limits, limit, failure] = [null, null, null];
   /** @type {Values} */
-  let values = {};
+  let values = { limit: '' };
   const load = (/** @type {() => void} */ redraw) => {
-    state.limits = [];
-    all('/limits').then((limits) => { state.limits = limits.filter((one) => one.sustained); }, (error) => { state.failure = error; }).finally(redraw);
+    limits = [];
+    all('/limits').then((found) => { limits = found.filter((one) => one.sustained); }, (error) => { failure = error; }).finally(redraw);
   };
-  return form('Change a limit', (redraw) => {
-    if (state.limits === null) load(redraw);
-    const choose = (/** @type {string} */ name) => {
-      state.name = name;
-      state.limit = state.limits.find((/** @type {any} */ one) => one.name === name);
-      if (state.limit) values = { rate: String(state.limit.sustained.rate), window: state.limit.sustained.window ?? 'second', burst: String(state.limit.burst?.capacity ?? '') };
-      redraw();
-    };
-    return [
-      state.failure && problem(state.failure),
-      field('Limit', textInput(state.name, choose, { list: `${id}-names` }), { id, hint: 'Type to choose.' }),
-      h('datalist', { id: `${id}-names` }, state.limits?.slice(0, 1_000).map((/** @type {any} */ one) => h('option', { value: one.name }))),
-      state.limit && fields(numbers(state.limit), values, id, redraw)];
-  }, {
-    wrong: () => (state.limit ? wrong(values) : 'Choose a limit.'),
-    run: (/** @type {string} */ reason) => {
-      const { sustained, burst, preset } = state.limit;
-      const isOther = values.burst.trim() !== String(burst?.capacity ?? '');
-      return write('PATCH', `/limits/${segment(state.name)}`, {
-        sustained: { ...sustained, rate: Number(values.rate), ...(values.window !== (sustained.window ?? 'second') && { window: values.window }) },
-        ...(isOther && { burst: values.burst.trim() ? { capacity: Number(values.burst), allowance: null } : null }), ...(isOther && preset && { preset: null }),
+  /** @type {Omit<import('../dialogs.js').Question, 'title' | 'confirm'>} */
+  const question = {
+    body: (redraw) => {
+      if (limits === null) load(redraw);
+      return [failure && problem(failure), fields([['limit', 'Limit', 'Type to choose.'], ...(limit ? numbers(limit) : [])], values, () => {
+        if (values.limit !== limit?.name) {
+          limit = limits.find((/** @type {any} */ one) => one.name === values.limit);
+          if (limit) values = { limit: limit.name, rate: String(limit.sustained.rate), window: limit.sustained.window ?? 'second', burst: String(limit.burst?.capacity ?? '') };
+        }
+        redraw();
+      }), h('datalist', { id: 'limit-names' }, limits?.slice(0, 1_000).map((/** @type {any} */ one) => h('option', { value: one.name })))];
+    },
+    wrong: () => (limit ? wrongNumbers(values) : 'Choose a limit.'),
+    run: (reason) => {
+      const isOther = values.burst !== String(limit.burst?.capacity ?? '');
+      return write('PATCH', `/limits/${segment(limit.name)}`, {
+        sustained: { rate: Number(values.rate), ...(values.window !== (limit.sustained.window ?? 'second') && { window: values.window }) },
+        ...(isOther && { burst: values.burst ? { capacity: Number(values.burst), allowance: null } : null }), ...(isOther && limit.preset && { preset: null }),
       }, reason);
     },
-  });
+  };
+  return question;
 }

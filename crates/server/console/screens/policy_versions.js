@@ -5,7 +5,7 @@
 import { get } from '../api.js';
 import { ask } from '../dialogs.js';
 import { when } from '../format.js';
-import { badge, button, card, link, newId, table } from '../parts.js';
+import { badge, button, card, link, table } from '../parts.js';
 import { has } from '../roles.js';
 import { address } from '../router.js';
 import { h } from '../view.js';
@@ -16,7 +16,6 @@ import { loading, restore } from './policy_live.js';
 /** @param {Context} context */
 export function versions(context) {
   const { who, closed } = context;
-  const id = newId('versions');
   /** @type {any[]} */
   let rows = [];
   /** @type {any} */
@@ -46,7 +45,7 @@ export function versions(context) {
     const choices = [['', 'choose'], .../** @type {[string, string][]} */ (rows.map(({ version }) => [String(version), `version ${version}`]))];
     return [
       card('Compare', { key: 'compare' },
-        fields([['from', 'From', null, choices], ['to', 'To', null, choices]], chosen, id, () => { context.setQuery({ from: chosen.from, to: chosen.to }); void load(); }),
+        fields([['from', 'From', null, choices], ['to', 'To', null, choices]], chosen, () => { context.setQuery({ from: chosen.from, to: chosen.to }); void load(); }),
         diff && difference(diff)),
       card('Versions', { key: 'list', about: 'Every change of the policy is a version. The newest is in force.' }, table({
         caption: 'Versions', rows, key: ({ version }) => String(version),

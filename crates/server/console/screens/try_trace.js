@@ -62,10 +62,10 @@ export function trace({ redraw, closed }, request, chosen) {
     h('input', { type: 'file', id: `${id}-file`, onchange: (/** @type {any} */ event) => void take(event.target.files) }),
     h('p', { class: 'quiet small' }, 'One JSON request a line, with its time in milliseconds: ', h('code', null, '{"at_ms": 0, "user": "42"}'))),
     h('div', { class: 'make' },
-      fields([['times', 'Or repeat the request above'], ['every', 'One each (ms)']], values, id, redraw),
+      fields([['times', 'Or repeat the request above'], ['every', 'One each (ms)']], values, redraw),
       button('Replay', make, { disabled: request() === null && 'Try a request first' })),
     state === 'Replaying' ? progress(state) : state,
-    sides.length > 0 && h('div', { class: 'make' }, fields([['by', 'A lane for each', null, WHO]], values, id, redraw)),
+    sides.length > 0 && h('div', { class: 'make' }, fields([['by', 'A lane for each', null, WHO]], values, redraw)),
     h('div', { class: 'columns' }, lanes(requests, sides, values.by)));
 }
 

@@ -23,7 +23,7 @@ macro_rules! embedded {
 /// The page. `{files}` in it stands for the address of the other files.
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/console/index.html"));
 
-/// All other files, by name.
+/// All other files, by name, as they were written.
 const FILES: &[(&str, &[u8])] = embedded![
     "api.js",
     "chart.js",
@@ -74,13 +74,17 @@ const FILES: &[(&str, &[u8])] = embedded![
 ];
 
 /// The screens: each is an address that the page is served at.
-const SCREENS: &[&str] =
-    &["account", "audit", "key", "nodes", "now", "policy", "tenants", "tokens", "try"];
+const SCREENS: &[&str] = &["account", "audit", "key", "nodes", "now", "policy", "tenants", "tokens", "try"];
+
+/// All other files, by name, as they are served.
+static SERVED: LazyLock<Vec<(&str, Bytes)>> =
+    LazyLock::new(|| FILES.iter().map(|(name, content)| (*name, served(name, content))).collect());
 
 /// The first half of the SHA-256 of all files, in hexadecimal digits.
 static HASH: LazyLock<String> = LazyLock::new(|| {
     let mut hash = Sha256::new();
-    for (name, content) in FILES.iter().copied().chain([("", PAGE.as_bytes())]) {
+    let files = SERVED.iter().map(|(name, content)| (*name, &content[..]));
+    for (name, content) in files.chain([("", PAGE.as_bytes())]) {
         hash.update(format!("{name}\n{}\n", content.len()));
         hash.update(content);
     }
@@ -103,9 +107,47 @@ pub(super) fn answer_to(head: &Parts) -> Option<Response<Bytes>> {
         return Some(page(head));
     }
     let name = path.strip_prefix(HASH.as_str())?.strip_prefix('/')?;
-    let (_, content) = FILES.iter().find(|(file, _)| *file == name)?;
-    let body = Bytes::from_static(content);
-    Some(response(body, media_type(name), "public, max-age=31536000, immutable"))
+    let (_, content) = SERVED.iter().find(|(file, _)| *file == name)?;
+    Some(response(content.clone(), media_type(name), "public, max-age=31536000, immutable"))
+}
+
+/// A module or a style sheet without what only its readers need: indentation, lines that are comments, and types. Every
+/// line keeps its number, so that what a browser reports is found in the source.
+fn served(name: &str, content: &'static [u8]) -> Bytes {
+    let is_module = name.ends_with(".js");
+    let Ok(text) = std::str::from_utf8(content) else { return Bytes::from_static(content) };
+    if !is_module && !name.ends_with(".css") {
+        return Bytes::from_static(content);
+    }
+    let (mut left, mut is_comment) = (String::with_capacity(text.len()), false);
+    for line in text.lines().map(str::trim) {
+        let begins = !is_comment && line.starts_with("/*");
+        let is_left_out =
+            is_comment || (begins && is_only_comment(line)) || (is_module && line.starts_with("//"));
+        is_comment = (is_comment || begins) && !line.contains("*/");
+        match (is_left_out, is_module) {
+            (true, _) => {}
+            (false, true) => left.push_str(&without_types(line)),
+            (false, false) => left.push_str(line),
+        }
+        left.push('\n');
+    }
+    left.into()
+}
+
+/// Does a line that begins with a comment have nothing else?
+fn is_only_comment(line: &str) -> bool {
+    line.find("*/").is_none_or(|end| end + 2 == line.len())
+}
+
+/// A line of a module without the types that stand between its code.
+fn without_types(line: &str) -> String {
+    let mut parts = line.split("/** @type ");
+    let mut left = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        left.push_str(part.split_once("*/").map_or(part, |(_, code)| code.trim_start()));
+    }
+    left
 }
 
 /// The page, which a browser must ask for each time, or 304 if it has this one.
@@ -186,12 +228,35 @@ mod tests {
         ["index.html", "types.js", "tsconfig.json"].iter().for_each(|other| assert!(there.remove(*other)));
         let listed: BTreeSet<String> = FILES.iter().map(|(name, _)| (*name).to_owned()).collect();
         assert_eq!(listed, there);
-        let size: usize = FILES.iter().map(|(_, content)| content.len()).sum();
+        let size: usize = SERVED.iter().map(|(_, content)| content.len()).sum();
         assert!(size + PAGE.len() <= BYTES_MAX, "{size}");
         for name in listed {
             let answer = get(&format!("{PREFIX}{}/{name}", *HASH), "").expect("it is served");
             assert_ne!(answer.headers()[CONTENT_TYPE], "application/octet-stream", "{name}");
             assert!(answer.headers()[CACHE_CONTROL].to_str().is_ok_and(|cache| cache.contains("immutable")));
+        }
+    }
+
+    #[test]
+    fn files_are_served_without_what_only_readers_need() {
+        let module =
+            b"// About.\n/** @param {T} a */\nfunction f(a) {\n  // Why.\n  /**\n   * @type {X}\n   */\n  \
+            return g((/** @type {U} */ b) => /** @type {V} */ (b), '/api/**', 'http://x');\n}\n";
+        assert_eq!(
+            served("a.js", module),
+            "\n\nfunction f(a) {\n\n\n\n\nreturn g((b) => (b), '/api/**', 'http://x');\n}\n"
+        );
+        assert_eq!(served("a.css", b"/* About,\n   long. */\n.a {\n  b: c;\n}\n"), "\n\n.a {\nb: c;\n}\n");
+        assert_eq!(served("a.svg", b"  <svg/>"), "  <svg/>");
+        // What makes this safe: no text goes over several lines, and code does not stand behind a comment that does.
+        for (name, content) in FILES.iter().filter(|(name, _)| name.ends_with(".js")) {
+            for line in std::str::from_utf8(content).expect("a text").lines() {
+                assert!(line.matches('`').count() % 2 == 0, "{name}: {line}");
+                assert!(
+                    !line.contains("*/") || line.contains("/*") || line.ends_with("*/"),
+                    "{name}: {line}"
+                );
+            }
         }
     }
 
@@ -221,7 +286,9 @@ mod tests {
 
     #[test]
     fn files_of_another_release_and_other_paths_are_not_there() {
-        for path in ["/console/0123/main.js", "/console/main.js", "/console/other", "/console/now/", "/console/../"] {
+        for path in
+            ["/console/0123/main.js", "/console/main.js", "/console/other", "/console/now/", "/console/../"]
+        {
             assert!(get(path, "").is_none(), "{path}");
         }
         assert!(get(&format!("{PREFIX}{}/index.html", *HASH), "").is_none());

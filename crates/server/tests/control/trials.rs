@@ -102,7 +102,8 @@ fn an_explanation_can_be_about_another_time(kind: DatabaseKind) {
     // Of live state nothing is used: the bucket is full at any other time.
     let http = controlled.server.told("http");
     assert_eq!(run(tidegate(&["check", "--server", &http, "user=2"])).code, Some(0));
-    let explained = api.post("/explain", &json!({ "request": { "user": "2" }, "at": "2030-01-01T00:00:00Z" }));
+    let explained =
+        api.post("/explain", &json!({ "request": { "user": "2" }, "at": "2030-01-01T00:00:00Z" }));
     assert_eq!(explained.expect(200).json()["limits"][0]["bucket"]["before"]["remaining"], 2);
     let wrong = api.post("/explain", &json!({ "request": {}, "at": "tomorrow" }));
     assert_eq!(wrong.expect(400).json()["pointer"], "/at");
