@@ -42,8 +42,8 @@ function open(context) {
 /** The document with its editor. @param {Context} context @returns {{ load: () => Promise<void>, view: () => Child, closed: () => void }} */
 function documentPart(context) {
   const { who, redraw, closed } = context;
-  /** @type {{ text: string, version: number, readOnly: string | null }} */
-  let live;
+  /** @type {any} */
+  let live = null;
   /** What was typed, the version that it began with, and the candidate that it was. @type {{ text: string, base: number, candidate?: string } | null} */
   let draft = drafts.load('policy');
   /** @type {{ valid: boolean, problems: Problem[] }} */
@@ -61,17 +61,20 @@ function documentPart(context) {
     const { body } = await call('POST', '/validate', { ...sent(draft?.text ?? live.text), signal: closed });
     if (number === asked) checked = body;
   };
-  const { load, shown } = loading(context, async () => {
-    live = await policyInForce(closed);
-    schema ??= await get('/schema', {}, closed);
+  const { load: loadOnce, shown } = loading(context, async () => {
+    [live, schema] = await Promise.all([policyInForce(closed), schema ?? get('/schema', {}, closed)]);
     if (draft?.text === live.text) draft = null;
-    await check();
   });
+  const load = async () => {
+    await loadOnce();
+    // It is seen before it is checked, which takes a while if it is long.
+    if (live) await loadOnce(check);
+  };
   /** @param {string} text */
   const typed = (text) => {
     draft = text === live.text ? null : { text, base: draft?.base ?? live.version };
     clearTimeout(timer);
-    timer = setTimeout(() => void load(check), PAUSE_MS);
+    timer = setTimeout(() => void loadOnce(check), PAUSE_MS);
     redraw();
   };
   const discard = () => ask({

@@ -37,9 +37,12 @@ class PolicyEditor extends HTMLElement {
 
   /** @param {EditorData} data */
   set data(data) {
-    if (data.text !== this.#data.text) this.#lines = data.text.split('\n');
+    const isOther = data.text !== this.#data.text;
+    if (isOther) this.#lines = data.text.split('\n');
     this.#data = data;
     this.#draw();
+    // Not each time that it is drawn: comparing a long text takes a while.
+    if (isOther) this.#area.value = data.text;
   }
 
   connectedCallback() { this.#resized.observe(this); }
@@ -116,7 +119,7 @@ class PolicyEditor extends HTMLElement {
   }
 
   #draw() {
-    const { text, problems, isReadOnly } = this.#data;
+    const { problems, isReadOnly } = this.#data;
     const { scrollTop: top, scrollLeft: left, clientHeight } = this.#area;
     const first = Math.max(0, Math.floor((top - PAD) / LINE));
     const seen = this.#lines.slice(first, first + Math.ceil((clientHeight || 600) / LINE) + 1).map((line, index) => {
@@ -133,7 +136,7 @@ class PolicyEditor extends HTMLElement {
       h('div', { class: 'page' },
         h('div', { class: 'ink', 'aria-hidden': 'true', style: { transform: `translate(${-left}px, ${-top}px)` } }, seen.map(([, line]) => line)),
         h('textarea', {
-          value: text, readonly: isReadOnly, wrap: 'off', spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', 'aria-label': 'The policy',
+          readonly: isReadOnly, wrap: 'off', spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', 'aria-label': 'The policy',
           'aria-autocomplete': 'list', 'aria-controls': option && this.#id, 'aria-activedescendant': option,
           oninput: () => this.#typed(), onscroll: () => this.#draw(), onblur: () => this.#close(), onclick: () => this.#close(),
           onkeydown: (/** @type {KeyboardEvent} */ event) => this.#key(event),
