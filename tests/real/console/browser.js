@@ -34,7 +34,10 @@ async function openPage(browser, base, options = {}) {
   });
   // Longer than anything takes, also on a busy machine.
   page.setDefaultTimeout(60_000);
-  if (process.env.CONSOLE_FILES) await page.route(/\/console\/[0-9a-f]{32}\//, fromFolder);
+  if (process.env.CONSOLE_FILES) {
+    await page.route(/\/console\/[0-9a-f]{32}\//, fromFolder);
+    await page.route(/\/console\/\w*(\?.*)?$/, pageFromFolder);
+  }
   const check = () => {
     if (faults.length > 0) throw new Error(faults.join('\n'));
   };
@@ -47,6 +50,15 @@ async function fromFolder(route) {
   const response = await route.fetch().catch(() => null);
   const known = response?.ok() ? { response } : { contentType: name.endsWith('.css') ? 'text/css' : 'text/javascript' };
   await route.fulfill({ ...known, path: path.join(process.env.CONSOLE_FILES, name) });
+}
+
+/** The same for the page, which names the files. */
+async function pageFromFolder(route) {
+  if (!route.request().isNavigationRequest()) return route.continue();
+  const response = await route.fetch();
+  const files = /\/console\/[0-9a-f]{32}/.exec(await response.text())?.[0];
+  const text = fs.readFileSync(path.join(process.env.CONSOLE_FILES, 'index.html'), 'utf8');
+  return route.fulfill(files ? { response, body: text.replaceAll('{files}', files) } : { response });
 }
 
 /** Signs in at the first page. */

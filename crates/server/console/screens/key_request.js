@@ -1,4 +1,4 @@
-// Which request the screen Key is about: the form, and its place in the address.
+// Which request the screens Key and Try are about: the form, and its place in the address.
 
 /** @import {Child, Context} from '../types.js' */
 
@@ -61,8 +61,9 @@ export function queryOf(request) {
  * The form.
  * @param {Context} context
  * @param {(request: Request) => void} wanted is told what to look up
+ * @param {string} [action]
  */
-export function requestForm(context, wanted) {
+export function requestForm(context, wanted, action = 'Look up') {
   const id = newId('key');
   let kind = 'user';
   let isChosen = false;
@@ -116,7 +117,7 @@ export function requestForm(context, wanted) {
   };
 
   /** @returns {Child} */
-  const view = () => h('form', { class: 'card key-form', onsubmit: send, key: 'form', role: 'search', 'aria-label': 'Look up a key' },
+  const view = () => h('form', { class: 'card key-form', onsubmit: send, key: 'form', role: 'search', 'aria-label': `${action} a request` },
     h('div', { class: 'key-line' },
       field('What', choice(kind, KINDS, (value) => { kind = value; isChosen = true; context.redraw(); }), { id: `${id}-kind` }),
       kind === 'request'
@@ -124,7 +125,7 @@ export function requestForm(context, wanted) {
           { id: `${id}-text`, hint: HINTS.request, error: wrong })
         : field('Whom', textInput(text, typed, { type: kind === 'api-key' ? 'password' : 'text', autofocus: true, key: 'one' }),
           { id: `${id}-text`, hint: HINTS[kind], error: wrong }),
-      h('div', { class: 'go' }, button('Look up', null, { look: 'main' }))),
+      h('div', { class: 'go' }, button(action, null, { look: 'main' }))),
     kind !== 'request' && h('details', { key: 'more', open: Object.keys(more).length > 0 ? true : undefined },
       h('summary', null, 'More about the request'),
       h('div', { class: 'fields' }, PLAIN.filter((name) => name !== kind).map((name) => h('div', { key: name },

@@ -7,7 +7,9 @@ import { account } from './account.js';
 import { key } from './key.js';
 import { nodes } from './nodes.js';
 import { now } from './now.js';
+import { policy } from './policy.js';
 import { tokens } from './tokens.js';
+import { tryOut } from './try.js';
 
 /** @type {Screen[]} */
-export const screens = [now, key, nodes, tokens, account];
+export const screens = [now, key, tryOut, policy, nodes, tokens, account];

@@ -107,8 +107,12 @@ fn a_policy_from_a_file_or_the_program_cannot_be_changed_and_is_said_to_be_so(ki
             assert!(refused["detail"].as_str().is_some_and(|detail| detail.contains(word)), "{refused}");
         }
         assert_eq!(api.policy(), before);
+        let told = api.get("/policy").expect(200);
+        assert!(told.header("x-read-only").is_some_and(|why| why.contains(word)), "{}", told.head);
         assert!(names(&api.read("/limits"), "name").contains(&"per-user".to_owned()));
     }
+    let changeable = PolicyServer::with_policy(kind, TEXT);
+    assert_eq!(changeable.api.get("/policy").expect(200).header("x-read-only"), None);
     assert_eq!(embedded.api.get("/versions").status, 409);
     assert_eq!(embedded.api.read("/nodes")["items"].as_array().map(Vec::len), Some(1));
 }

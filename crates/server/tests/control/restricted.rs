@@ -64,6 +64,9 @@ fn a_restricted_token_learns_nothing_of_others(kind: DatabaseKind) {
                 assert!(!answer.contains(hidden), "{role}, {hidden}: {answer}");
             }
         }
+        // At another time the whole policy would answer, whatever the tenant.
+        let timed = json!({ "request": { "tenant": "low" }, "at": "2030-01-01T00:00:00Z" });
+        assert_eq!(call(&server, &token, "POST", "/explain", &timed).status, 403);
         // Of a policy that it sends itself, nothing is hidden.
         let sent = json!({ "request": { "tenant": "low" }, "policy": POLICY });
         let sent = call(&server, &token, "POST", "/explain", &sent).expect(200).json();

@@ -10,6 +10,7 @@ use crate::support::server::{run, tidegate};
 on_both!(
     a_simulation_decides_as_the_command_does,
     an_explanation_is_about_live_state,
+    an_explanation_can_be_about_another_time,
     a_policy_is_checked_and_imported_without_being_used
 );
 
@@ -79,6 +80,33 @@ fn an_explanation_is_about_live_state(kind: DatabaseKind) {
     );
     assert_eq!(api.post("/explain", &json!({ "request": { "usr": "1" } })).status, 400);
     assert_eq!(api.post("/explain", &json!({})).status, 400);
+}
+
+fn an_explanation_can_be_about_another_time(kind: DatabaseKind) {
+    let text = format!("{TEXT}block:\n- {{ user: \"1\", until: 2035-01-01T00:00:00Z }}\n");
+    let controlled = PolicyServer::with_policy(kind, &text);
+    let api = &controlled.api;
+    let reason = |body: serde_json::Value| {
+        api.post("/explain", &body).expect(200).json()["decision"]["reason"].as_str().map(str::to_owned)
+    };
+    for policy in [json!({}), json!({ "version": 2 }), json!({ "policy": text })] {
+        let at = |at: &str| {
+            let mut body = policy.clone();
+            body["request"] = json!({ "user": "1" });
+            body["at"] = json!(at);
+            reason(body)
+        };
+        assert_eq!(at("2034-12-31T23:59:59.999Z").as_deref(), Some("blocked"), "{policy}");
+        assert_eq!(at("2035-01-01T00:00:00Z").as_deref(), Some("ok"), "{policy}");
+    }
+    // Of live state nothing is used: the bucket is full at any other time.
+    let http = controlled.server.told("http");
+    assert_eq!(run(tidegate(&["check", "--server", &http, "user=2"])).code, Some(0));
+    let explained =
+        api.post("/explain", &json!({ "request": { "user": "2" }, "at": "2030-01-01T00:00:00Z" }));
+    assert_eq!(explained.expect(200).json()["limits"][0]["bucket"]["before"]["remaining"], 2);
+    let wrong = api.post("/explain", &json!({ "request": {}, "at": "tomorrow" }));
+    assert_eq!(wrong.expect(400).json()["pointer"], "/at");
 }
 
 fn a_policy_is_checked_and_imported_without_being_used(kind: DatabaseKind) {

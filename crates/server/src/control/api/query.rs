@@ -87,7 +87,7 @@ impl QueryKind {
                 (!is_right).then(|| format!("it must be a whole number from {least} to {most}"))
             }
             QueryKind::Time => {
-                (time(value).is_none()).then(|| "it must be a time such as 2027-01-01T00:00:00Z".to_owned())
+                (parse_time(value).is_none()).then(|| "it must be a time such as 2027-01-01T00:00:00Z".to_owned())
             }
             QueryKind::NeededWord(words) => {
                 (!words.contains(&value)).then(|| format!("it must be one of {}", words.join(", ")))
@@ -96,7 +96,8 @@ impl QueryKind {
     }
 }
 
-fn time(text: &str) -> Option<Nanos> {
+/// A time by RFC 3339, from 1970 on.
+pub(crate) fn parse_time(text: &str) -> Option<Nanos> {
     let nanos = text.parse::<Timestamp>().ok()?.as_nanosecond();
     u64::try_from(nanos).ok().map(Nanos::new)
 }
@@ -140,7 +141,7 @@ impl Query {
 
     /// The value of a parameter that takes a time.
     pub(crate) fn time(&self, name: &str) -> Option<Nanos> {
-        time(self.get(name)?)
+        parse_time(self.get(name)?)
     }
 
     /// How many entries a page has.
@@ -174,7 +175,7 @@ mod tests {
 
     #[test]
     fn times_are_of_rfc_3339() {
-        assert_eq!(time("1970-01-01T00:00:01Z"), Some(Nanos::SECOND));
-        assert!(["2027-01-01", "now", "1969-12-31T23:59:59Z"].iter().all(|text| time(text).is_none()));
+        assert_eq!(parse_time("1970-01-01T00:00:01Z"), Some(Nanos::SECOND));
+        assert!(["2027-01-01", "now", "1969-12-31T23:59:59Z"].iter().all(|text| parse_time(text).is_none()));
     }
 }

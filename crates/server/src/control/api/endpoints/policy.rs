@@ -1,5 +1,6 @@
 //! Routes about the whole policy.
 
+use http::HeaderName;
 use http::header::ACCEPT;
 use serde_json::Value;
 use tidegate_document::parse_json;
@@ -11,6 +12,9 @@ use crate::control::api::route::Answering;
 use crate::control::api::{ApiAnswer, ApiCall, ApiError};
 use crate::control::changing::{self, Edited, TextEdit};
 use crate::control::masked_policy::{masked_document, masked_text};
+
+/// Why the policy cannot be changed through the API, for those whose role may.
+const READ_ONLY: HeaderName = HeaderName::from_static("x-read-only");
 
 /// What a change of the policy answers.
 #[derive(Debug, serde::Serialize, ToSchema)]
@@ -71,8 +75,18 @@ pub(in crate::control::api) fn get(call: ApiCall) -> Answering {
             }
         });
         let (text, media_type) = written.await.ok_or(ApiError::Internal)?;
-        Ok(ApiAnswer::text(text, media_type).version(version))
+        let answer = ApiAnswer::text(text, media_type).version(version);
+        Ok(match changing::writable(call.control()) {
+            // It names a file of this machine, which is for those who would otherwise change the policy here.
+            Err(why) if !is_masked => answer.header(READ_ONLY, &visible_ascii(&why.to_string())),
+            _ => answer,
+        })
     })
+}
+
+/// A text as the value of a header.
+fn visible_ascii(text: &str) -> String {
+    text.chars().map(|letter| if matches!(letter, ' '..='~') { letter } else { '?' }).collect()
 }
 
 /// Is a policy written in JSON? YAML in flow style begins in the same way.

@@ -17,6 +17,7 @@ use crate::bounds::{SIMULATION_KEYS_MAX, SIMULATION_TIME_MAX};
 use crate::commands::explain_output;
 use crate::control::access::AccessRole;
 use crate::control::api::answer::LINES;
+use crate::control::api::query::parse_time;
 use crate::control::api::route::Answering;
 use crate::control::api::shape::text_or_object;
 use crate::control::api::{ApiAnswer, ApiCall, ApiError};
@@ -61,6 +62,9 @@ pub(crate) struct ExplanationRequest {
     version: Option<u64>,
     /// The id of a candidate. If it runs, its live state on this node is used.
     candidate: Option<String>,
+    /// As if the request came at this time, after no other: no live state is used.
+    #[schema(format = DateTime)]
+    at: Option<String>,
 }
 
 /// Which policy a body names.
@@ -160,9 +164,18 @@ pub(in crate::control::api) fn explain(call: ApiCall) -> Answering {
             version: body.version,
             candidate: body.candidate.as_deref(),
         };
-        let tried = tried(&call, named).await?;
+        let at = body.at.as_deref().map(explained_time).transpose()?;
+        let mut tried = tried(&call, named).await?;
+        if tried.is_none() && at.is_some() {
+            if call.principal().tenant.is_some() {
+                return Err(ApiError::RestrictedToTenant);
+            }
+            let text = Arc::clone(&call.control().running().text);
+            tried = Some(TriedPolicy { text, is_sent: false });
+        }
         // It is checked above that the caller may see it.
-        let running = body.candidate.as_deref().and_then(|id| call.control().candidates().find(id));
+        let running = body.candidate.as_deref().filter(|_| at.is_none());
+        let running = running.and_then(|id| call.control().candidates().find(id));
         // Nothing is secret to the caller of what it has sent itself.
         let is_sent = tried.as_ref().is_some_and(|tried| tried.is_sent);
         let hides = call.principal().role < AccessRole::Editor && !is_sent;
@@ -172,7 +185,7 @@ pub(in crate::control::api) fn explain(call: ApiCall) -> Answering {
             (Some(_), Some(candidate)) => explain_live(candidate.limiter(), &text).await?,
             (Some(policy), None) => {
                 let _turn = call.control().trial_turn().await;
-                let now = call.now;
+                let now = at.unwrap_or(call.now);
                 let explained = call.control().run_long(move || explain_by(&policy.text, &text, now));
                 explained.await.ok_or(ApiError::Internal)??
             }
@@ -196,12 +209,17 @@ pub(in crate::control::api) fn explain(call: ApiCall) -> Answering {
 
 /// The explanation of a request by the live state, as the caller may see it.
 pub(super) async fn explained_live(call: &ApiCall, request: &str) -> Result<Value, ApiError> {
-    let (explanation, hidden) = explain_live(call, request).await?;
+    let (explanation, hidden) = explain_live(call.node.limiter(), request).await?;
     let mut json: Value = serde_json::from_str(&explanation).map_err(|_| ApiError::Internal)?;
     if call.principal().role < AccessRole::Editor {
         hide(&mut json, &hidden);
     }
     Ok(json)
+}
+
+/// The time of `at`.
+fn explained_time(text: &str) -> Result<Nanos, ApiError> {
+    parse_time(text).ok_or_else(|| ApiError::body("/at", "it must be a time such as 2027-01-01T00:00:00Z"))
 }
 
 /// What a restricted caller sees of the policy in force, if it asks about a tenant that it sees.

@@ -1,0 +1,51 @@
+"""The screens Policy and Try of the console in a real browser."""
+
+from console_runner import ADMIN, api, new_token, run
+from harness import Tidegate
+
+POLICY = """# Each user has a bucket, and requests without a user share one.
+version: 1
+limits:
+  - name: per-user
+    burst: { capacity: 10 }
+    key: [user]
+    missing: shared
+    sustained: { rate: 5, window: second }  # tokens
+    description: "<b>bold</b>"
+"""
+TENANTS = 'tenants:\n  - { id: acme, rate_limit: { sustained: { rate: 9 } } }\n'
+
+
+def with_database():
+    return Tidegate(None, "--data", "data", environment={"TIDEGATE_ADMIN_TOKEN": ADMIN})
+
+
+def test_policy():
+    with with_database() as server:
+        api(server, "PUT", "/policy", POLICY, "application/yaml")
+        tokens = {role: new_token(server, role)["token"] for role in ("editor", "viewer")}
+        handlers = {"publish": lambda text: api(server, "PUT", "/policy", text, "application/yaml")}
+        run("policy", server, {"tokens": tokens, "policy": POLICY}, handlers)
+
+
+def test_policy_of_a_file():
+    environment = {"TIDEGATE_ADMIN_TOKEN": ADMIN}
+    text = POLICY.replace("capacity: 10", "capacity: 50")
+    with Tidegate(text, environment=environment) as server:
+        run("policy_file", server, {"token": ADMIN, "policy": text})
+
+
+def test_candidates():
+    with with_database() as server:
+        if "/api/v1/candidates" not in api(server, "GET", "/openapi.json")["paths"]:
+            return
+        api(server, "PUT", "/policy", POLICY.replace("window: second", "window: hour"), "application/yaml")
+        run("policy_candidates", server, {"tokens": {"editor": new_token(server, "editor")["token"]}})
+
+
+def test_try():
+    with with_database() as server:
+        slow = POLICY.replace("window: second", "window: hour")
+        api(server, "PUT", "/policy", slow + TENANTS, "application/yaml")
+        tokens = {"editor": new_token(server, "editor")["token"], "partner": new_token(server, "viewer", "acme")["token"]}
+        run("try", server, {"tokens": tokens})
