@@ -4,10 +4,12 @@
 /** @import {Screen} from '../types.js' */
 
 import { account } from './account.js';
+import { audit } from './audit.js';
 import { key } from './key.js';
 import { nodes } from './nodes.js';
 import { now } from './now.js';
+import { tenants } from './tenants.js';
 import { tokens } from './tokens.js';
 
 /** @type {Screen[]} */
-export const screens = [now, key, nodes, tokens, account];
+export const screens = [now, key, tenants, audit, nodes, tokens, account];

@@ -39,6 +39,8 @@ const FILES: &[(&str, &[u8])] = embedded![
     "roles.js",
     "router.js",
     "screens/account.js",
+    "screens/audit.js",
+    "screens/audit_difference.js",
     "screens/key.js",
     "screens/key_actions.js",
     "screens/key_denials.js",
@@ -49,6 +51,10 @@ const FILES: &[(&str, &[u8])] = embedded![
     "screens/now_keys.js",
     "screens/now_kill.js",
     "screens/registry.js",
+    "screens/tenants.js",
+    "screens/tenants_form.js",
+    "screens/tenants_one.js",
+    "screens/tenants_tree.js",
     "screens/tokens.js",
     "session.js",
     "shell.js",
@@ -59,6 +65,7 @@ const FILES: &[(&str, &[u8])] = embedded![
     "styles/parts.css",
     "styles/screens.css",
     "styles/shell.css",
+    "styles/tenants.css",
     "view.js",
 ];
 
