@@ -28,7 +28,7 @@ module.exports = async ({ browser, base, settings, assert, eventually, openPage,
   assert.equal(await rows.filter({ hasText: 'invalid credentials' }).count(), 0);
   await look(page, 'audit');
   await change.getByRole('button', { name: 'Lines of version 3' }).click();
-  await page.locator('.lines .added').last().waitFor();
+  await page.locator('.audit-lines .added').last().waitFor();
   await look(page, 'audit-lines');
   await page.getByRole('button', { name: 'Close' }).click();
 

@@ -2,6 +2,7 @@
 //! decisions.
 
 mod api_client;
+pub(crate) mod console;
 mod host;
 mod publish;
 mod records;

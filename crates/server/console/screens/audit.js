@@ -108,7 +108,7 @@ function open(context) {
     closed: () => clearTimeout(timer),
     view: () => [
       !who.tenant && chainView(chain, () => void verify()),
-      h('div', { role: 'navigation', class: 'tabs', 'aria-label': 'Lists' }, Object.entries(LISTS).map(([name, { title }]) => h('a', { href: address('audit', { ...filters(), list: name }), 'aria-current': list() === LISTS[name] ? 'page' : null }, title))),
+      h('div', { role: 'navigation', class: 'audit-lists', 'aria-label': 'Lists' }, Object.entries(LISTS).map(([name, { title }]) => h('a', { href: address('audit', { ...filters(), list: name }), 'aria-current': list() === LISTS[name] ? 'page' : null }, title))),
       card(list().title, { actions: exported ? progress('Exporting', exported) : [button('Load again', () => void load(), { look: 'quiet' }), button('CSV', () => void save('text/csv', 'csv')), button('NDJSON', () => void save('application/x-ndjson', 'ndjson'))] },
         h('details', { class: 'filters', open: isOpen }, h('summary', null, 'Filters'), h('div', { class: 'fields' }, Object.entries(FILTERS).map(([name, label]) => field(label, timed(name, context.query.get(name) ?? '', set(name)), { id: `${id}-${name}` })))),
         failure !== null ? problem(failure, { retry: start }) : events === null ? progress('Loading') : listed(events, Object.values(filters()).some(Boolean), !who.tenant),

@@ -18,7 +18,7 @@ function shown(value) {
 export function difference(detail) {
   if (typeof detail === 'string') return h('p', null, detail);
   if (!Array.isArray(detail?.changes)) return h('pre', { tabindex: '0' }, JSON.stringify(detail, null, 1));
-  return h('ul', { class: 'changes' }, detail.changes.map((/** @type {any} */ one) => h('li', null,
+  return h('ul', { class: 'audit-changes' }, detail.changes.map((/** @type {any} */ one) => h('li', null,
     badge(TONES[one.change] ?? 'info', one.change), ' ', one.field, ' ', one.name && h('code', null, one.name),
     one.members?.map((/** @type {any} */ member) => h('div', { class: 'small' }, h('code', null, member.path), ': ', h('del', null, shown(member.before)), ' → ', h('ins', null, shown(member.after)))),
     one.change !== 'changed' && h('div', { class: 'small' }, h(one.change === 'removed' ? 'del' : 'ins', null, h('code', null, shown(one.after ?? one.before)))))),
@@ -30,6 +30,6 @@ export function linesButton(version) {
   return button(`Lines of version ${version}`, async () => {
     const { parent } = await get(`/versions/${version}`);
     const text = parent ? (await get(`/versions/${parent}/diff/${version}`)).text : 'It is the first version.';
-    await show(`Version ${version}`, () => h('pre', { class: 'lines', tabindex: '0' }, text.split('\n').map((/** @type {string} */ line) => h('div', { class: { '+': 'added', '-': 'removed' }[line[0]] ?? null }, line || ' '))));
+    await show(`Version ${version}`, () => h('pre', { class: 'audit-lines', tabindex: '0' }, text.split('\n').map((/** @type {string} */ line) => h('div', { class: { '+': 'added', '-': 'removed' }[line[0]] ?? null }, line || ' '))));
   }, { look: 'quiet' });
 }
