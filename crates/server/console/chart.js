@@ -198,16 +198,18 @@ export function chart(data) {
 }
 
 /**
- * A small line without axes, beside a number.
+ * A small line without axes, beside a number. With `slots`, the last of so many values is at the right end, however few there are.
  * @param {(number | null)[]} values
  * @param {string} tone
+ * @param {number} [slots]
  */
-export function sparkline(values, tone) {
+export function sparkline(values, tone, slots = values.length) {
   const most = Math.max(1e-9, ...values.map((value) => value ?? 0));
-  const points = values.map((value, index) => `${((index / Math.max(1, values.length - 1)) * 100).toFixed(1)},${(23 - ((value ?? 0) / most) * 22).toFixed(1)}`);
+  const x = (/** @type {number} */ index) => (((index + slots - values.length) / Math.max(1, slots - 1)) * 100).toFixed(1);
+  const points = values.map((value, index) => `${x(index)},${(23 - ((value ?? 0) / most) * 22).toFixed(1)}`);
   return h('svg', { class: 'sparkline', viewBox: '0 0 100 24', preserveAspectRatio: 'none', 'aria-hidden': 'true' },
     points.length > 1 && [
-      h('path', { class: `area ${tone}`, d: `M0,24L${points.join('L')}L100,24Z` }),
+      h('path', { class: `area ${tone}`, d: `M${x(0)},24L${points.join('L')}L100,24Z` }),
       h('path', { class: `line ${tone}`, d: `M${points.join('L')}` }),
     ]);
 }

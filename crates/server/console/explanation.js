@@ -33,13 +33,12 @@ function waiting({ retry_after_ms: wait }) {
   return wait > 0 ? `; try again in ${duration(wait)}` : '';
 }
 
-/** All of it. @param {Decision} decision @param {Explanation} explanation */
-export function explained(decision, explanation) {
+/** Why it is so; `verdict` says what. @param {Explanation} explanation */
+export function explained(explanation) {
   const limits = explanation.limits ?? [];
   const applying = limits.filter((/** @type {any} */ limit) => limit.applies || limit.why_not === null);
   const others = limits.filter((/** @type {any} */ limit) => !applying.includes(limit));
   return h('div', { class: 'explanation' },
-    verdict(decision),
     requestLine(explanation.request),
     explanation.gate && gateLine(explanation.gate),
     explanation.unknown_tenant && h('p', null, 'The policy does not know the tenant ', h('code', null, explanation.unknown_tenant), '.'),
@@ -74,10 +73,10 @@ function burstLine(burst) {
     burst.missing && `; the request has no ${burst.missing}`, burst.blocked_for_ms && `; for another ${duration(burst.blocked_for_ms)}`);
 }
 
-/** The key of a bucket. @param {any} bucket @returns {Child} */
-export function bucketKey(bucket) {
+/** The key of a bucket. @param {any} bucket @param {boolean} [isTenants] is it a tenant's own? @returns {Child} */
+export function bucketKey(bucket, isTenants = false) {
   if (bucket.shared) return 'one bucket for all requests without the key';
-  if (bucket.key.length === 0) return 'one bucket for all requests';
+  if (bucket.key.length === 0) return isTenants ? 'one bucket for the tenant' : 'one bucket for all requests';
   return bucket.key.map((/** @type {any} */ part, /** @type {number} */ index) => [index > 0 && ', ', `${part.descriptor} = `, h('b', null, part.value)]);
 }
 
@@ -97,7 +96,7 @@ function limitLine(limit) {
 /** @param {any} tenant */
 function tenantLine(tenant) {
   return h('li', null, standing(tenant.bucket), ' ', h('code', null, tenant.name), tenant.part && h('span', { class: 'quiet' }, ` ${tenant.part}`),
-    tenant.bucket ? bucketLines(tenant.bucket) : tenant.effective && h('div', { class: 'quiet' }, tenant.effective));
+    tenant.bucket ? bucketLines(tenant.bucket, true) : tenant.effective && h('div', { class: 'quiet' }, tenant.effective));
 }
 
 /** @param {any} bucket */
@@ -106,11 +105,11 @@ function standing(bucket) {
   return bucket.answer.allowed ? badge('good', 'enough') : badge('bad', 'not enough');
 }
 
-/** The arithmetic. @param {any} bucket */
-function bucketLines(bucket) {
+/** The arithmetic. @param {any} bucket @param {boolean} [isTenants] */
+function bucketLines(bucket, isTenants) {
   const { before, answer, cost } = bucket;
   return h('div', { class: 'arithmetic' },
-    h('div', null, bucket.limit, bucket.trust_hundredths !== null && bucket.trust_hundredths !== undefined && ` at a trust of ${bucket.trust_hundredths / 100}`, '; ', bucketKey(bucket)),
+    h('div', null, bucket.limit, bucket.trust_hundredths !== null && bucket.trust_hundredths !== undefined && ` at a trust of ${bucket.trust_hundredths / 100}`, '; ', bucketKey(bucket, isTenants)),
     bar(before.limit > 0 ? before.remaining / before.limit : 0, { label: 'Left before this request', tone: answer.allowed ? 'good' : 'bad' }),
     h('div', null, `holds ${number(before.remaining)} of ${number(before.limit)}, the request needs ${number(cost)}`,
       bucket.cost_from && bucket.cost_from !== String(cost) && h('span', { class: 'quiet' }, ` (${bucket.cost_from})`),

@@ -225,7 +225,7 @@ export function table({ caption, columns, rows, key, empty: nothing, isCompact }
     h('thead', null, h('tr', null, columns.map((column) => h('th', { scope: 'col', class: [column.kind, column.class].filter(Boolean).join(' ') || null }, column.title || h('span', { class: 'unseen' }, 'Actions'))))),
     h('tbody', null, rows.map((row) => h('tr', { key: key(row) }, columns.map((column) => h(column.isHead ? 'th' : 'td', {
       scope: column.isHead ? 'row' : null, class: [column.kind, column.class].filter(Boolean).join(' ') || null, 'data-title': column.title,
-    }, column.cell(row))))))));
+    }, h('div', null, column.cell(row)))))))));
 }
 
 /** Names and values. @param {...([Child, Child] | null | false | undefined)} pairs */

@@ -170,6 +170,7 @@ function setProperty(element, name, old, value) {
   } else if (name.startsWith('.')) {
     if (old !== value) element[name.slice(1)] = value;
   } else if (name === 'style') {
+    if (!value) element.removeAttribute('style');
     for (const property in old ?? {}) if (!(property in (value ?? {}))) element.style.removeProperty(property);
     for (const property in value ?? {}) if (old?.[property] !== value[property]) element.style.setProperty(property, value[property]);
   } else if (LIVE_PROPERTIES.has(name)) {

@@ -81,6 +81,7 @@ async function look(page, name) {
   for (const [look, media, size] of LOOKS) {
     await page.emulateMedia({ ...media, reducedMotion: 'reduce' });
     await page.setViewportSize(size);
+    await page.evaluate(() => scrollTo(0, 0));
     // Charts follow the new size in the next frames.
     await page.evaluate(() => new Promise((resolve) => { requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(resolve))); }));
     const tooWide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);

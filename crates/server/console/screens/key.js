@@ -100,7 +100,7 @@ function result(request, found, mayAct, act) {
     }, verdict(found.decision), upon(found, mayAct, act)),
     card('Buckets', { key: 'buckets', about: 'As they are now in the store; looked at every two seconds. Nothing is charged.' },
       buckets(request, found, able, act)),
-    card('Why', { key: 'why' }, explained(found.decision, found.explanation ?? {})),
+    card('Why', { key: 'why' }, explained(found.explanation ?? {})),
   ];
 }
 
@@ -158,7 +158,7 @@ function bucket(limit, details, can) {
       h('h3', null, h('code', null, limit.name)), limit.tier && badge('none', limit.tier), !limit.allowed && badge('bad', 'denies'),
       limit.override && badge('info', 'overridden'),
       h('div', { class: 'row-actions' }, can.reset, can.grant, can.override)),
-    details && h('p', { class: 'quiet small' }, details.limit, '; ', bucketKey(details)),
+    details && h('p', { class: 'quiet small' }, details.limit, '; ', bucketKey(details, limit.tier === 'tenant')),
     bar(left, { label: `Left in ${limit.name}`, tone }),
     h('p', { class: 'numbers' }, h('b', null, number(limit.remaining)), ` of ${number(limit.limit)} left`,
       limit.retry_after_ms ? `; enough in ${duration(limit.retry_after_ms)}` : '',

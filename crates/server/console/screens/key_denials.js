@@ -18,6 +18,8 @@ const MOST = 2_000;
 /** @param {Context} context */
 export function denials(context) {
   let span = '3600';
+  /** What the records are searched by. */
+  let by = 'user';
   /** @type {any[] | null} */
   let found = null;
   /** @type {unknown} */
@@ -27,13 +29,11 @@ export function denials(context) {
   let request = null;
 
   const load = async () => {
-    const { user, ip, tenant } = request ?? {};
-    // Records can be searched by these; others would show the denials of everybody.
-    if (!user && !ip && !tenant) return;
+    if (request === null || !searchable(request).includes(by)) return;
     try {
       loadedAt = Date.now();
       found = await all('/violations', {
-        query: { user, ip, tenant, since: new Date(loadedAt - Number(span) * 1_000).toISOString() }, signal: context.closed, most: MOST,
+        query: { [by]: request[by], since: new Date(loadedAt - Number(span) * 1_000).toISOString() }, signal: context.closed, most: MOST,
       });
       failure = null;
     } catch (error) {
@@ -47,18 +47,28 @@ export function denials(context) {
     show: (next) => {
       if (JSON.stringify(next) !== JSON.stringify(request)) found = null;
       request = next;
+      if (!searchable(next).includes(by)) by = searchable(next)[0] ?? 'user';
       void load();
     },
     view: () => {
-      if (!request || !(request.user || request.ip || request.tenant)) return null;
-      const picker = choice(span, SPANS, (value) => { span = value; void load(); }, { 'aria-label': 'How far back' });
-      return card('Denials', { key: 'denials', actions: picker }, content(found, failure, loadedAt, Number(span)));
+      const ways = searchable(request);
+      if (request === null || ways.length === 0) return null;
+      const pickers = [
+        ways.length > 1 && choice(by, ways.map((name) => [name, `of this ${name === 'ip' ? 'address' : name}`]), (value) => { by = value; found = null; void load(); }, { 'aria-label': 'Whose' }),
+        choice(span, SPANS, (value) => { span = value; void load(); }, { 'aria-label': 'How far back' }),
+      ];
+      return card('Denials', { key: 'denials', actions: pickers, about: `Of the ${by === 'ip' ? 'address' : by} ${request[by]}. What a limit counts for all users of a tenant is recorded for the tenant.` }, content(found, failure, loadedAt, Number(span), address('audit', { list: 'violations', [by]: request[by] })));
     },
   };
 }
 
-/** @param {any[] | null} found @param {unknown} failure @param {number} loadedAt @param {number} span */
-function content(found, failure, loadedAt, span) {
+/** The members that records can be searched by, what says best who it is first. @param {Request | null} request @returns {string[]} */
+function searchable(request) {
+  return ['user', 'ip', 'tenant'].filter((name) => typeof request?.[name] === 'string');
+}
+
+/** @param {any[] | null} found @param {unknown} failure @param {number} loadedAt @param {number} span @param {string} records the address of all */
+function content(found, failure, loadedAt, span, records) {
   if (failure instanceof ApiProblem && failure.needsDatabase) {
     return h('p', { class: 'quiet' }, 'Denials are recorded when the server has a database: start it with ', h('code', null, '--data DIR'), '.');
   }
@@ -68,7 +78,7 @@ function content(found, failure, loadedAt, span) {
   const total = found.reduce((sum, event) => sum + (event.count ?? 1), 0);
   return [
     h('p', { class: 'quiet' }, counted(total, 'denial'), found.length >= MOST ? ` in the newest ${number(MOST)} records` : '', '. ',
-      h('a', { href: auditAddress(found[0]) }, 'Look at the records')),
+      h('a', { href: records }, 'Look at the records')),
     chart({ label: 'Denials over time', kind: 'stacked', height: 140, format: number, ...bins(found, loadedAt, span) }),
     table({
       caption: 'The newest denials', rows: found.slice(0, 8), key: (event) => `${event.time} ${event.limit} ${event.seq ?? event.violation_id ?? ''}`,
@@ -81,11 +91,6 @@ function content(found, failure, loadedAt, span) {
       ],
     }),
   ];
-}
-
-/** @param {any} event */
-function auditAddress(event) {
-  return address('audit', { list: 'violations', user: event.user, ip: event.user ? null : event.ip });
 }
 
 /** @param {any[]} events @param {number} end @param {number} span */

@@ -12,7 +12,7 @@ export function hotKeys(title, about, keys) {
   const most = Math.max(1, ...keys.map((key) => key.count));
   return card(title, { key: title, about: `${about} Of the node that answers.` }, table({
     caption: title, rows: keys.slice(0, 10), isCompact: true, key: (key) => `${key.limit} ${key.key}`,
-    empty: h('p', { class: 'quiet' }, 'None yet.'),
+    empty: h('p', { class: 'quiet' }, 'None yet. What a tenant’s own bucket denies is told by limit, above.'),
     columns: [
       { title: 'Key', isHead: true, cell: (key) => named(key) },
       { title: 'Limit', cell: (key) => h('code', null, key.limit) },
