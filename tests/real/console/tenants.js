@@ -28,7 +28,7 @@ module.exports = async ({ browser, base, settings, assert, decide, eventually, o
   assert.ok(page.url().endsWith('/console/tenants?tenant=trials'), page.url());
   await row('partner-a').getByRole('link').click();
   await numbers.getByText('itself').waitFor();
-  await page.getByText('1,000 may still be').waitFor();
+  await page.getByText('1,000 more may be').waitFor();
   assert.equal(await page.getByText(MARKUP).count(), 1);
   assert.equal(await page.locator('img').count(), 0);
   const contention = page.getByRole('region', { name: 'Contention' });

@@ -45,13 +45,17 @@ export function treeOf(entries) {
   return tree;
 }
 
-/** The rows that can be seen: what is below open ones; with a search, whatever matches. @param {Tree} tree @param {Set<string>} open @param {string} search */
-export function rowsOf(tree, open, search) {
+/**
+ * The rows that can be seen: with a search, whatever matches; else roots and what is below open ones. Roots are open, and all are in a
+ * small tree, unless they are `toggled`.
+ * @param {Tree} tree @param {Set<string>} toggled @param {string} search
+ */
+export function rowsOf(tree, toggled, search) {
   /** @type {Row[]} */
   const rows = [];
   /** @param {Tenant} tenant @param {number} depth */
   const add = (tenant, depth) => {
-    const isOpen = !search && open.has(tenant.id);
+    const isOpen = !search && toggled.has(tenant.id) !== (depth === 0 || tree.size <= 60);
     rows.push({ tenant, depth, isOpen });
     if (isOpen) for (const child of tenant.children) add(child, depth + 1);
   };
@@ -93,19 +97,4 @@ export function budgetPicture(total, parts) {
   return h('div', { class: 'stack budget' },
     h('div', { class: 'lane large', role: 'img', 'aria-label': `${number(sum)} of ${number(total)} allotted` }, h('div', { class: 'track' }, drawn(total, parts))),
     h('ul', { class: 'legend small' }, [...parts, rest].map((one) => h('li', null, h('span', { class: `swatch ${one.tone}` }), one.name, ' ', h('b', null, number(one.amount))))));
-}
-
-/** Who was refused by the limit of a tenant above it. @param {any[]} violations @param {Tree} tree */
-export function contention(violations, tree) {
-  /** @type {Map<string, { tenant?: string, by: string, limit: string, count: number, last: string }>} */
-  const refused = new Map();
-  for (const { tenant, limit = '', count, last } of violations) {
-    // Such as `tenant:acme`, `tenant:acme/openai` or `tenant:acme:remainder`.
-    const name = /^tenant:(.*?)(:remainder)?$/.exec(limit)?.[1];
-    const by = name === undefined || tree.has(name) ? name : name.replace(/\/[^/]*$/, '');
-    if (by === undefined || by === tenant) continue;
-    const known = refused.get(`${tenant} ${limit}`);
-    refused.set(`${tenant} ${limit}`, { tenant, by, limit, count: count + (known?.count ?? 0), last: known?.last ?? last });
-  }
-  return [...refused.values()].sort((one, other) => other.count - one.count);
 }

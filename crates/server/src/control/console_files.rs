@@ -53,6 +53,7 @@ const FILES: &[(&str, &str)] = embedded![
     "screens/registry.js",
     "screens/tenants.js",
     "screens/tenants_form.js",
+    "screens/tenants_live.js",
     "screens/tenants_one.js",
     "screens/tenants_tree.js",
     "screens/tokens.js",
