@@ -8,7 +8,6 @@ import { counted, number, when, words } from '../format.js';
 import { badge, button, card, copyButton, empty, field, link, newId, notice, problem, progress, table, textInput } from '../parts.js';
 import { address } from '../router.js';
 import { h } from '../view.js';
-import { difference } from './audit_difference.js';
 
 /** What clients cause; all other entries of the audit are changes. */
 const SECURITY = /^(burst_|unknown_|invalid_)/;
@@ -22,8 +21,8 @@ const LISTS = {
 /** @type {Record<string, string>} */
 const FILTERS = { q: 'Text', kind: 'Event or kind', actor: 'By', tenant: 'Tenant', user: 'User', ip: 'Address', limit_name: 'Limit', since: 'From', until: 'Until' };
 const EXPORTED_MAX = 100_000;
-/** @type {Record<string, import('../parts.js').Tone>} */
-const TONES = { error: 'bad', warning: 'warn' };
+/** The colours of severities and changes. @type {Record<string, import('../parts.js').Tone>} */
+const TONES = { error: 'bad', warning: 'warn', added: 'good', removed: 'bad' };
 
 /** @param {Context} context @returns {Opened} */
 function open(context) {
@@ -35,7 +34,6 @@ function open(context) {
   let next = null;
   /** @type {unknown} */
   let failure = null;
-  let exported = 0;
   let turn = 0;
   /** @type {any} */
   let chain = null;
@@ -81,27 +79,7 @@ function open(context) {
     clearTimeout(timer);
     timer = setTimeout(() => void load(), 300);
   };
-  const save = async (/** @type {string} */ type, /** @type {string} */ ending) => {
-    const parts = [];
-    /** @type {string | null} */
-    let cursor = null;
-    try {
-      do {
-        exported = 1_000 * (parts.length + 1);
-        redraw();
-        const { body, headers } = await call('GET', list()[0], { query: { limit: 1_000, ...filters(), cursor }, accept: type, signal: closed });
-        // Each page of a CSV begins with the names of its columns.
-        parts.push(parts.length > 0 && ending === 'csv' ? body.slice(body.indexOf('\n') + 1) : body);
-        cursor = new URLSearchParams(/\?([^>]*)/.exec(headers.get('link') ?? '')?.[1]).get('cursor');
-      } while (cursor && exported < EXPORTED_MAX);
-      Object.assign(document.createElement('a'), { href: URL.createObjectURL(new Blob(parts, { type })), download: `tidegate${list()[0].replace('/', '-')}.${ending}` }).click();
-      if (cursor) tell(`The file has the newest ${number(EXPORTED_MAX)}. Choose a time for earlier ones.`);
-    } catch (error) {
-      failure = error;
-    }
-    exported = 0;
-    redraw();
-  };
+  const exports = exporting(context, () => [list()[0], filters()], (error) => { failure = error; });
   const isOpen = matchMedia('(min-width: 900px)').matches || isFiltered();
 
   return {
@@ -111,13 +89,41 @@ function open(context) {
     view: () => [
       !who.tenant && chainView(chain, () => void verify()),
       h('div', { role: 'navigation', class: 'audit-lists', 'aria-label': 'Lists' }, Object.entries(LISTS).map(([name, one]) => h('a', { href: address('audit', { ...filters(), list: name }), 'aria-current': list() === one ? 'page' : null }, one[1]))),
-      card(list()[1], { actions: exported ? progress('Exporting', exported) : [button('Load again', () => void load(), { look: 'quiet' }), button('CSV', () => void save('text/csv', 'csv')), button('NDJSON', () => void save('application/x-ndjson', 'ndjson'))] },
+      card(list()[1], { actions: [button('Load again', () => void load(), { look: 'quiet' }), exports()] },
         h('details', { class: 'audit-filters', open: isOpen }, h('summary', null, 'Filters'), h('div', { class: 'fields' },
           Object.entries(FILTERS).map(([name, label]) => field(label, input(name, context.query.get(name) ?? '', set(name)), { id: `${id}-${name}` })))),
         failure !== null ? problem(failure, { retry: start }) : events === null ? progress('Loading') : listed(events, isFiltered()),
         next !== null && button('Earlier ones', () => void load(true))),
     ],
   };
+}
+
+/** The buttons that save a whole list as a file. @param {Context} context @param {() => [string, Record<string, string | null>]} wanted @param {(error: unknown) => void} failed */
+function exporting({ closed, redraw }, wanted, failed) {
+  let exported = 0;
+  const save = async (/** @type {string} */ type, /** @type {string} */ ending) => {
+    const [path, filters] = wanted();
+    const parts = [];
+    /** @type {string | null} */
+    let cursor = null;
+    try {
+      do {
+        exported = 1_000 * (parts.length + 1);
+        redraw();
+        const { body, headers } = await call('GET', path, { query: { limit: 1_000, ...filters, cursor }, accept: type, signal: closed });
+        // Each page of a CSV begins with the names of its columns.
+        parts.push(parts.length > 0 && ending === 'csv' ? body.slice(body.indexOf('\n') + 1) : body);
+        cursor = new URLSearchParams(/\?([^>]*)/.exec(headers.get('link') ?? '')?.[1]).get('cursor');
+      } while (cursor && exported < EXPORTED_MAX);
+      Object.assign(document.createElement('a'), { href: URL.createObjectURL(new Blob(parts, { type })), download: `tidegate${path.replace('/', '-')}.${ending}` }).click();
+      if (cursor) tell(`The file has the newest ${number(EXPORTED_MAX)}. Choose a time for earlier ones.`);
+    } catch (error) {
+      failed(error);
+    }
+    exported = 0;
+    redraw();
+  };
+  return () => (exported ? progress('Exporting', exported) : [button('CSV', () => void save('text/csv', 'csv')), button('NDJSON', () => void save('application/x-ndjson', 'ndjson'))]);
 }
 
 /** @param {string} name @param {string} value @param {(value: string) => void} set */
@@ -154,6 +160,21 @@ function listed(events, isFiltered) {
         h('div', { class: 'quiet small' }, [version && `version ${version}`, node && `on ${node}`].filter(Boolean).join(', '))) },
     ],
   });
+}
+
+/** @param {any} value */
+function shown(value) {
+  return h('code', null, value === undefined ? '—' : typeof value === 'string' ? value : JSON.stringify(value));
+}
+
+/** @param {any} detail of an entry of the audit */
+function difference(detail) {
+  if (!Array.isArray(detail.changes)) return h('div', null, shown(detail));
+  return h('ul', { class: 'audit-changes' }, detail.changes.map((/** @type {any} */ { change, field, name, members, before, after }) => h('li', null,
+    badge(TONES[change] ?? 'info', change), ` ${field} `, h('b', null, name),
+    (members ?? [{ path: '', before, after }]).map((/** @type {any} */ member) => h('div', null, member.path && `${member.path}: `,
+      change !== 'added' && h('del', null, shown(member.before)), members && ' → ', change !== 'removed' && h('ins', null, shown(member.after)))))),
+  detail.left_out > 0 && h('li', null, `and ${number(detail.left_out)} more`));
 }
 
 /** @type {Screen} */

@@ -27,7 +27,6 @@ function open(context) {
   /** @type {unknown} */
   let failure = null;
   let loading = 0;
-  let version = 0;
 
   const load = async () => {
     const isNew = tree === null;
@@ -48,12 +47,7 @@ function open(context) {
   const start = () => void Promise.all([load(), contended.load(), one.load()]);
   start();
   const timers = [setInterval(() => void contended.load(), 10_000), setInterval(() => void (document.hidden || Promise.all([used.load(), one.load()])), 2_000)];
-  listen(() => {
-    const newest = Math.max(0, ...(stream.overview?.nodes ?? []).map((node) => node.version ?? 0));
-    if (version > 0 && newest > version) void load();
-    version = newest;
-    redraw();
-  }, closed);
+  listen(redraw, closed);
   const add = async (/** @type {Tenant | null} */ above) => {
     const id = await addTenant(above, load);
     if (id !== null) setQuery({ tenant: id, q: null });
@@ -128,10 +122,8 @@ function rowView({ tenant, depth, isOpen }, bar, live, query, toggle) {
 
 /** @param {(() => void) | null} add */
 function noTenants(add) {
-  return empty('No tenants yet',
-    h('p', null, 'A tenant is a customer, a partner or a department: it has a rate, and can divide it among tenants below. An editor adds one here, or by:'),
-    command('tidegate admin tenants create \'{"id":"acme","rate_limit":{"sustained":{"rate":100,"window":"minute"}}}\''),
-    add && h('p', null, button('Add the first tenant', add, { look: 'main' })));
+  return empty('No tenants yet', h('p', null, 'A tenant is a customer, a partner or a department. It has a rate, and can divide it among tenants below. An editor adds one here, or by:'),
+    command('tidegate admin tenants create \'{"id":"acme","rate_limit":{"sustained":{"rate":100}}}\''), add && h('p', null, button('Add the first tenant', add, { look: 'main' })));
 }
 
 /** @type {Screen} */

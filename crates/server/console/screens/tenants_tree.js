@@ -84,8 +84,7 @@ export function budgetBar(tenant, above, used) {
   const { total, window, isAllotting, allotted, rate } = tenant;
   const part = above?.isAllotting ? (total * above.window) / window / Math.max(above.total, above.allotted) : 1;
   const label = `${perWindow(total, window)}${isAllotting ? `, ${number(allotted)} allotted` : ''}, ${share(used)} of its bucket used`;
-  return h('div', rate === null ? { class: 'lane none' } : { class: 'lane', role: 'img', 'aria-label': label, title: label },
-    rate !== null && h('div', { class: 'track', style: { width: `${Math.min(1, part) * 100}%` } },
+  return h('div', { class: 'lane' }, rate !== null && h('div', { class: 'track', role: 'img', 'aria-label': label, title: label, style: { width: `${Math.min(1, part) * 100}%` } },
       isAllotting && drawn(total, [{ name: '', amount: allotted, tone: 'given' }]),
       h('div', { class: used > 0.95 ? 'used full' : 'used', style: { width: `${used * 100}%` } })));
 }
@@ -94,7 +93,6 @@ export function budgetBar(tenant, above, used) {
 export function budgetPicture(total, parts) {
   const sum = parts.reduce((all, part) => all + part.amount, 0);
   const rest = { name: sum > total ? 'more than the budget' : 'left', amount: Math.abs(total - sum), tone: sum > total ? 'over' : 'left' };
-  return h('div', { class: 'stack budget' },
-    h('div', { class: 'lane large', role: 'img', 'aria-label': `${number(sum)} of ${number(total)} allotted` }, h('div', { class: 'track' }, drawn(total, parts))),
+  return h('div', { class: 'stack budget' }, h('div', { class: 'track large', role: 'img', 'aria-label': `${number(sum)} of ${number(total)} allotted` }, drawn(total, parts)),
     h('ul', { class: 'legend small' }, [...parts, rest].map((one) => h('li', null, h('span', { class: `swatch ${one.tone}` }), one.name, ' ', h('b', null, number(one.amount))))));
 }

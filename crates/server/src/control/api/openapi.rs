@@ -180,7 +180,10 @@ fn responses(route: &ApiRoute) -> Value {
     if status == "201" && can_be_tried {
         headers.remove("Location");
         let about = "What the call would answer without `dry_run`. Nothing was written.";
-        responses.insert("200".to_owned(), json!({ "description": about, "content": content, "headers": headers }));
+        responses.insert(
+            "200".to_owned(),
+            json!({ "description": about, "content": content, "headers": headers }),
+        );
     }
     responses.insert(status.to_owned(), done);
     responses.into()

@@ -282,7 +282,8 @@ fn violations_of_several_users_of_one_key_are_told_apart() {
 fn tenants_that_are_refused_by_the_limit_of_their_parent_are_told_apart() {
     let open = OpenEvents::new(100);
     let limits = ["tenant:parent", "of-all"];
-    for (limit, tenant) in limits.into_iter().flat_map(|limit| ["a", "b", "a"].map(|tenant| (limit, tenant))) {
+    for (limit, tenant) in limits.into_iter().flat_map(|limit| ["a", "b", "a"].map(|tenant| (limit, tenant)))
+    {
         let request = Request::new().tenant(tenant);
         let facts = Facts::new(&request);
         let incident = Incident {
@@ -306,6 +307,7 @@ fn tenants_that_are_refused_by_the_limit_of_their_parent_are_told_apart() {
         open.take_all().into_iter().map(|event| (event.limit, event.tenant, event.count)).collect();
     told.sort();
     let row = |limit: &str, tenant: Option<&str>, count| (Some(limit.into()), tenant.map(Into::into), count);
-    let wanted = [row("of-all", None, 3), row("tenant:parent", Some("a"), 2), row("tenant:parent", Some("b"), 1)];
+    let wanted =
+        [row("of-all", None, 3), row("tenant:parent", Some("a"), 2), row("tenant:parent", Some("b"), 1)];
     assert_eq!(told, wanted);
 }
