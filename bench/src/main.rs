@@ -28,6 +28,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Console(server::control::console::ConsoleArgs),
     Control(server::control::ControlArgs),
     Inprocess(inprocess::InprocessArgs),
     Matching(matching::MatchingArgs),
@@ -42,6 +43,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome: Result<ExitCode, Box<dyn std::error::Error>> = match Cli::parse().command {
+        Command::Console(args) => server::control::console::run(&args).map_err(Into::into),
         Command::Control(args) => server::control::run(&args).map_err(Into::into),
         Command::Inprocess(args) => inprocess::run(&args).map_err(Into::into),
         Command::Matching(args) => matching::run(&args).map_err(Into::into),

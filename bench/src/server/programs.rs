@@ -58,6 +58,16 @@ pub(crate) fn redis() -> Result<PathBuf, ProgramError> {
     find(REDIS, REDIS)
 }
 
+/// The system's Chromium, which shows the console.
+pub(crate) fn chromium() -> Result<PathBuf, ProgramError> {
+    find("chromium", "chromium")
+}
+
+/// The system's node, which drives Chromium.
+pub(crate) fn node() -> Result<PathBuf, ProgramError> {
+    find("node", "nodejs")
+}
+
 /// The target directory of this program, also used for what it builds.
 pub(crate) fn target() -> Result<PathBuf, ProgramError> {
     let here = std::env::current_exe().map_err(ProgramError::Nowhere)?;

@@ -11,14 +11,14 @@ use crate::server::process::ServerProcess;
 use crate::server::{ServerBenchError, programs};
 
 /// The token of the admin API; the server listens on the loopback interface, and only while it is measured.
-const TOKEN: &str = "tidegate-bench-0123456789abcdefghijklmnop";
+pub(super) const TOKEN: &str = "tidegate-bench-0123456789abcdefghijklmnop";
 
 /// The server, and its addresses.
 #[derive(Debug)]
 pub(super) struct ControlHost {
     pub(super) server: ServerProcess,
     pub(super) http: SocketAddr,
-    admin: SocketAddr,
+    pub(super) admin: SocketAddr,
 }
 
 /// What a server runs with.

@@ -3,6 +3,7 @@
 
 mod api_client;
 mod candidate;
+pub(crate) mod console;
 mod host;
 mod lookup;
 mod overrides;

@@ -4,12 +4,14 @@
 /** @import {Screen} from '../types.js' */
 
 import { account } from './account.js';
+import { audit } from './audit.js';
 import { key } from './key.js';
 import { nodes } from './nodes.js';
 import { now } from './now.js';
 import { policy } from './policy.js';
+import { tenants } from './tenants.js';
 import { tokens } from './tokens.js';
 import { tryOut } from './try.js';
 
 /** @type {Screen[]} */
-export const screens = [now, key, tryOut, policy, nodes, tokens, account];
+export const screens = [now, key, tryOut, policy, tenants, audit, nodes, tokens, account];

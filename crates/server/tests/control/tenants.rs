@@ -10,6 +10,7 @@ use crate::support::server::{run, tidegate};
 
 on_both!(
     creating_a_tenant_tells_what_its_parent_has_allotted,
+    a_dry_run_answers_what_the_change_would_and_writes_nothing,
     effective_numbers_tell_their_origin_and_live_use
 );
 
@@ -50,6 +51,27 @@ fn creating_a_tenant_tells_what_its_parent_has_allotted(kind: DatabaseKind) {
     assert_eq!(api.post("/tenants", &json!({ "id": "free" })).expect(201).json()["allocation"], Value::Null);
     assert_eq!(api.delete("/tenants/root").status, 422, "others are below it");
     assert_eq!(names(&api.read("/tenants?parent=root"), "id"), ["a", "b", "c"]);
+}
+
+fn a_dry_run_answers_what_the_change_would_and_writes_nothing(kind: DatabaseKind) {
+    let PolicyServer { api, .. } = &PolicyServer::with_policy(kind, TEXT);
+    let state = || (api.read("/tenants"), api.read("/versions"), api.read("/audit"));
+    let before = state();
+    let tried = api.post("/tenants?dry_run=true", &tenant("c", "root", 3000)).expect(200);
+    assert_eq!((tried.header("location"), tried.header("etag")), (None, Some("\"2\"")));
+    let tried = tried.json();
+    let refused = api.post("/tenants?dry_run=true", &tenant("c", "root", 5000)).expect(422).json();
+    assert_eq!((&refused["allocation"]["sum"], &refused["allocation"]["left"]), (&json!(8000), &json!(0)));
+    api.post("/tenants?dry_run=true", &tenant("a", "root", 1)).expect(409);
+    api.post("/tenants?dry_run=1", &tenant("c", "root", 1)).expect(400);
+    let lowered = json!({ "rate_limit": { "sustained": { "rate": 1 } } });
+    assert_eq!(api.patch("/tenants/a?dry_run=true", &lowered).expect(200).json()["allocation"]["sum"], 1001);
+    assert_eq!(api.delete("/tenants/b?dry_run=true").expect(200).json()["version"], 2);
+    assert_eq!(state(), before);
+    let mut done = api.post("/tenants?dry_run=false", &tenant("c", "root", 3000)).expect(201).json();
+    assert_eq!((&done["version"], &tried["version"]), (&json!(3), &json!(2)));
+    done["version"] = json!(2);
+    assert_eq!(done, tried);
 }
 
 fn effective_numbers_tell_their_origin_and_live_use(kind: DatabaseKind) {

@@ -10,7 +10,7 @@ mod csv;
 mod endpoints;
 pub(super) mod error;
 pub(crate) mod openapi;
-mod query;
+pub(super) mod query;
 pub(crate) mod route;
 pub(crate) mod shape;
 mod statuses;

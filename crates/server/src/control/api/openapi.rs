@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::answer::{CSV, EVENTS, JSON, LINES, YAML};
-use super::query::{QUERY_TEXT_MAX, REASON};
+use super::query::{DRY_RUN, QUERY_TEXT_MAX, REASON};
 use super::route::{ApiRoute, RouteAccess, TenantRule};
 use super::shape::{AnswerShape, BodyShape, JsonShape};
 use super::table::routes;
@@ -174,11 +174,20 @@ fn responses(route: &ApiRoute) -> Value {
         }
     };
     let mut done = json!({ "description": "Done.", "content": content });
-    let headers = answer_headers(route);
+    let mut headers = answer_headers(route);
     if !headers.is_empty() {
-        done["headers"] = headers.into();
+        done["headers"] = headers.clone().into();
     }
     let mut responses = Map::from_iter(statuses::refusals(route));
+    let can_be_tried = route.query().iter().any(|field| field.name == DRY_RUN[0].name);
+    if status == "201" && can_be_tried {
+        headers.remove("Location");
+        let about = "What the call would answer without `dry_run`. Nothing was written.";
+        responses.insert(
+            "200".to_owned(),
+            json!({ "description": about, "content": content, "headers": headers }),
+        );
+    }
     responses.insert(status.to_owned(), done);
     responses.into()
 }

@@ -26,6 +26,8 @@ pub(crate) enum QueryKind {
     Integer(u64, u64),
     /// A time, as in RFC 3339.
     Time,
+    /// `true` or `false`; without it, `false`.
+    Flag,
     /// One of some words, and it must be given.
     NeededWord(&'static [&'static str]),
 }
@@ -54,6 +56,13 @@ pub(crate) const REASON: &[QueryField] = &[QueryField {
     about: "Why, for the audit. Also the header `X-Reason`.",
 }];
 
+/// The parameter of writes of entries and of the policy that can be tried first.
+pub(crate) const DRY_RUN: &[QueryField] = &[QueryField {
+    name: "dry_run",
+    kind: QueryKind::Flag,
+    about: "`true`: only answers what the change would answer; nothing is written.",
+}];
+
 impl QueryKind {
     /// Its JSON Schema.
     pub(crate) fn schema(self) -> Value {
@@ -63,6 +72,7 @@ impl QueryKind {
                 json!({ "type": "integer", "minimum": least, "maximum": most })
             }
             QueryKind::Time => json!({ "type": "string", "format": "date-time" }),
+            QueryKind::Flag => json!({ "type": "boolean", "default": false }),
             QueryKind::NeededWord(words) => {
                 json!({ "type": "string", "enum": words })
             }
@@ -88,6 +98,9 @@ impl QueryKind {
             }
             QueryKind::Time => {
                 (parse_time(value).is_none()).then(|| "it must be a time such as 2027-01-01T00:00:00Z".to_owned())
+            }
+            QueryKind::Flag => {
+                (!["true", "false"].contains(&value)).then(|| "it must be true or false".to_owned())
             }
             QueryKind::NeededWord(words) => {
                 (!words.contains(&value)).then(|| format!("it must be one of {}", words.join(", ")))
@@ -137,6 +150,11 @@ impl Query {
     /// The value of a parameter that takes a number.
     pub(crate) fn integer(&self, name: &str) -> Option<u64> {
         self.get(name)?.parse().ok()
+    }
+
+    /// Whether a flag is set.
+    pub(crate) fn is_set(&self, name: &str) -> bool {
+        self.get(name) == Some("true")
     }
 
     /// The value of a parameter that takes a time.

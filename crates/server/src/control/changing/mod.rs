@@ -15,6 +15,7 @@ use tidegate_redis::WakeTopic;
 pub(crate) use draft::{Edited, TextEdit};
 pub(crate) use idempotency::IdempotencyKey;
 
+use super::api::query::DRY_RUN;
 use super::api::{ApiAnswer, ApiCall, ApiError};
 use super::following::take_effect;
 use super::startup::unix_millis;
@@ -43,6 +44,9 @@ pub(crate) async fn change(call: &ApiCall, edit: TextEdit) -> Result<ApiAnswer, 
         key: IdempotencyKey::of(call)?,
         reason: call.reason()?,
     };
+    if call.query.is_set(DRY_RUN[0].name) {
+        return writer.try_out(edit).await;
+    }
     let mut edit = edit;
     let _turn = control.write_turn().await;
     for _attempt in 0..ATTEMPTS {
@@ -107,7 +111,8 @@ enum Attempted {
 }
 
 impl PolicyWriter<'_> {
-    async fn attempt(&self, edit: TextEdit) -> Result<Attempted, ApiError> {
+    /// The edit of the active version, checked, and the number of that version.
+    async fn draft(&self, edit: TextEdit) -> Result<(u64, PolicyDraft, TextEdit), ApiError> {
         let active = self.database.active_version().await?.ok_or(ApiError::Internal)?;
         self.precondition.check(active.head.version)?;
         let PolicyVersion { head, text } = active;
@@ -117,8 +122,18 @@ impl PolicyWriter<'_> {
             (draft, edit)
         });
         let (draft, edit) = drafted.await.ok_or(ApiError::Internal)?;
-        let draft = draft?;
-        match self.database.publish(self.new_version(head.version, &draft)).await {
+        Ok((head.version, draft?, edit))
+    }
+
+    /// What the change would answer, without writing anything: the version is the one in force.
+    async fn try_out(&self, edit: TextEdit) -> Result<ApiAnswer, ApiError> {
+        let (version, draft, _) = self.draft(edit).await?;
+        Ok(answer(&draft::answer(version, draft.told_warnings, draft.allocation), version, None))
+    }
+
+    async fn attempt(&self, edit: TextEdit) -> Result<Attempted, ApiError> {
+        let (active, draft, edit) = self.draft(edit).await?;
+        match self.database.publish(self.new_version(active, &draft)).await {
             Ok(publication) => {
                 let (version, location) = (publication.version, draft.location.clone());
                 let body = draft::answer(version, draft.told_warnings.clone(), draft.allocation.clone());

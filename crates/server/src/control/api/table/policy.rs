@@ -8,7 +8,7 @@ use super::{READS_SUBTREE, READS_WHOLE, get, post, with};
 use crate::control::access::AccessRole;
 use crate::control::api::ApiCall;
 use crate::control::api::endpoints::{collections, policy, tenants, versions};
-use crate::control::api::query::{PAGE, QueryField, QueryKind, REASON};
+use crate::control::api::query::{DRY_RUN, PAGE, QueryField, QueryKind, REASON};
 use crate::control::api::route::{Answering, ApiRoute, RouteAccess, TenantRule};
 use crate::control::api::shape::{AnswerShape, BodyShape, JsonShape};
 use crate::control::collection::Collection;
@@ -39,7 +39,7 @@ pub(super) fn whole() -> Vec<ApiRoute> {
             get("/policy", WRITES_WHOLE, "Replaces the policy.", AnswerShape::Json(changed()), policy::put),
         )
     };
-    vec![get("/policy", READS_WHOLE, about, AnswerShape::Policy, policy::get), with(&[REASON], put)]
+    vec![get("/policy", READS_WHOLE, about, AnswerShape::Policy, policy::get), with(&[REASON, DRY_RUN], put)]
 }
 
 /// The versions.
@@ -105,7 +105,7 @@ fn of_collection(collection: Collection) -> Vec<ApiRoute> {
         path: format!("/{name}/{{{field}}}").into(),
         about: Cow::Owned(about),
         collection: Some(collection),
-        ..with(&[REASON], get("", WRITES_SUBTREE, "", AnswerShape::Json(written), handler))
+        ..with(&[REASON, DRY_RUN], get("", WRITES_SUBTREE, "", AnswerShape::Json(written), handler))
     };
     vec![
         ApiRoute {
@@ -121,7 +121,7 @@ fn of_collection(collection: Collection) -> Vec<ApiRoute> {
         },
         ApiRoute {
             path: format!("/{name}").into(),
-            query: &[REASON, BEFORE],
+            query: &[REASON, DRY_RUN, BEFORE],
             body: BodyShape::Json(shape),
             answer: AnswerShape::Created(written),
             ..route(Method::POST, format!("Creates a new {entry}."), collections::create)

@@ -1,7 +1,7 @@
 //! The events that are still open: repeated equal incidents are counted in one event until it is written.
 //!
-//! Two incidents are equal if they have the same name, limit, key and reason; where there is no limit, the same user,
-//! client, address and tenant. Violations are equal only if they are of the same user, so that each can be read back.
+//! Two incidents are equal if they have the same name, limit, key and reason, and for limits of tenants the same tenant; where
+//! there is no limit, the same user, client, address and tenant. Violations are equal only if they are of the same user, so that each can be read back.
 //! Members in which equal incidents differ are removed from the event.
 //!
 //! Each thread adds to a shard of its own, so that its lock is free almost always; equal events of several shards become
@@ -20,6 +20,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate::engine::{Incident, IncidentKind};
 use tidegate::{Algorithm, Nanos};
+use tidegate_policy::TENANT_PREFIX;
 
 use super::describe;
 use super::event::{AuditEvent, EventName};
@@ -176,6 +177,10 @@ impl OpenEvents {
                 (1_u8, &request.user).hash(&mut hasher);
             } else if incident.kind != IncidentKind::LimitExceeded {
                 (&request.user, &request.client, facts.tenant(), request.ip).hash(&mut hasher);
+            }
+            // Those who are refused by the limit of a tenant above them must be told apart.
+            if incident.name.is_some_and(|name| name.starts_with(TENANT_PREFIX)) {
+                facts.tenant().hash(&mut hasher);
             }
         }
         hasher.finish()

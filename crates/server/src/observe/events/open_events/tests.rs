@@ -293,3 +293,37 @@ fn violations_of_several_users_of_one_key_are_told_apart() {
     told.sort();
     assert_eq!(told, [(None, false, 2), (Some("a".into()), true, 2), (Some("b".into()), true, 1)]);
 }
+
+#[test]
+fn tenants_that_are_refused_by_the_limit_of_their_parent_are_told_apart() {
+    let open = OpenEvents::new(100);
+    let limits = ["tenant:parent", "of-all"];
+    for (limit, tenant) in limits.into_iter().flat_map(|limit| ["a", "b", "a"].map(|tenant| (limit, tenant)))
+    {
+        let request = Request::new().tenant(tenant);
+        let facts = Facts::new(&request);
+        let incident = Incident {
+            kind: IncidentKind::LimitExceeded,
+            reason: Some(Reason::TokenBucketExceeded),
+            name: Some(limit),
+            algorithm: Some(Algorithm::TokenBucket),
+            key: b"one bucket",
+            key_parts: &[],
+            facts: Some(&facts),
+            subject: None,
+            remaining: Some(0),
+            retry_after: None,
+            at: Nanos::from_millis(1),
+            policy_version: Some(1),
+            is_violation: false,
+        };
+        assert_eq!(open.add(&incident, |_| unreachable!("there is enough space")), 0);
+    }
+    let mut told: Vec<(Option<Box<str>>, Option<Box<str>>, u64)> =
+        open.take_all().into_iter().map(|event| (event.limit, event.tenant, event.count)).collect();
+    told.sort();
+    let row = |limit: &str, tenant: Option<&str>, count| (Some(limit.into()), tenant.map(Into::into), count);
+    let wanted =
+        [row("of-all", None, 3), row("tenant:parent", Some("a"), 2), row("tenant:parent", Some("b"), 1)];
+    assert_eq!(told, wanted);
+}
