@@ -89,7 +89,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     ) -> T {
         let facts = set.rules.facts(request);
         let plan = self.plan_of(set, &facts, self.clock.now());
-        let charges = set.charges_of(&plan, Payer::of(&set.rules, request, &plan), cost, &self.store);
+        let charges = set.charges_of(&plan, Payer::of(&set.rules, request), cost, &self.store);
         let is_chosen = |number: u32| chosen(set.rules.rule(number));
         let pairs = plan.items().iter().zip(charges).filter(|(item, _)| is_chosen(item.rule));
         let (names, charges): (Vec<Box<str>>, Charges<'_>) =

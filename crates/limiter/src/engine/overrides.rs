@@ -86,9 +86,14 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_overrides(&self, overrides: Option<Overrides>) {
+        self.share_overrides(overrides.map(Arc::new));
+        self.tell_besides();
+    }
+
+    /// Replaces the overrides with those of another limiter.
+    pub(super) fn share_overrides(&self, overrides: Option<Arc<Overrides>>) {
         // A policy that is put in force meanwhile must not miss them.
         let _one_at_a_time = self.swapping.lock().unwrap_or_else(PoisonError::into_inner);
-        let overrides = overrides.map(Arc::new);
         self.active.load().bind_overrides(overrides.as_deref(), &self.store);
         self.overrides.store(overrides);
     }
@@ -122,9 +127,12 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         plan.overrides = found;
     }
 
-    /// Records that the overrides of a plan were used.
+    /// Records that the overrides of a plan were used, unless the policy is only tried out.
     #[cold]
     pub(super) fn record_overrides(&self, set: &Active, plan: &Plan, at: Nanos) {
+        if self.is_tried_out {
+            return;
+        }
         let wall = self.clock.wall_at(at);
         for (index, item) in plan.items().iter().enumerate() {
             if let Some(rule) = plan.override_of(index) {

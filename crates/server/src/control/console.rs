@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::access::{AccessError, AccessProof, RequestSite, cookie, no_cookie};
 use super::api::{AnswerView, ApiAnswer, ApiError, rfc3339};
-use super::{ControlPlane, console_files};
+use super::console_files;
 use crate::admin::AdminClient;
 use crate::node::Node;
 

@@ -140,6 +140,7 @@ impl<S: Store + 'static, C: Clock + 'static> Beside for Candidate<S, C> {
         self.limiter.set_kill_switch(conditions.kill_switch);
         self.limiter.admits_invalid.store(conditions.admits_invalid, Ordering::Relaxed);
         self.limiter.live_gates.share(conditions.gates.clone());
+        self.limiter.share_overrides(conditions.overrides.clone());
     }
 
     fn finish(&self, work: Later<'static, ()>) {

@@ -21,7 +21,7 @@ use std::task::{Context, Poll};
 use arc_swap::ArcSwapOption;
 use smallvec::SmallVec;
 use tidegate_core::{Cost, Nanos};
-use tidegate_policy::{Request, RuleSet};
+use tidegate_policy::{Overrides, Request, RuleSet};
 
 use super::decide::entered::Entered;
 use super::decide::joint::JointDecision;
@@ -85,6 +85,7 @@ pub(crate) struct LiveConditions {
     pub(crate) kill_switch: bool,
     pub(crate) admits_invalid: bool,
     pub(crate) gates: Option<Arc<RuleSet>>,
+    pub(crate) overrides: Option<Arc<Overrides>>,
 }
 
 /// Those that decide beside a limiter. Without any, a decision reads one flag.
@@ -122,6 +123,7 @@ impl<S, C> Limiter<S, C> {
             kill_switch: self.kill_switch.load(Ordering::Relaxed),
             admits_invalid: self.admits_invalid.load(Ordering::Relaxed),
             gates: self.live_gates(),
+            overrides: self.overrides.load_full(),
         }
     }
 }

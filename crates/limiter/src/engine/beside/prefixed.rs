@@ -1,6 +1,6 @@
 //! A store whose limits and burst detectors have a prefix, so that they share nothing with those of another limiter.
 
-use tidegate_core::{Limit, Nanos};
+use tidegate_core::{Limit, LimitVariant, Nanos, OverrideNumbers};
 
 use crate::engine::render::jitter::identity;
 use crate::{
@@ -59,8 +59,12 @@ impl<S: Store> Store for PrefixedStore<S> {
         self.named(limits, |limits| self.store.check_limits(limits)).map_err(|error| self.told(error))
     }
 
-    fn variant(&self, limit: &LimitRef, trust: u8) -> Result<LimitRef, LimitError> {
-        self.store.variant(limit, trust)
+    fn variant(&self, limit: &LimitRef, variant: LimitVariant) -> Result<LimitRef, LimitError> {
+        self.store.variant(limit, variant)
+    }
+
+    fn expect_override(&self, limit: &LimitRef, numbers: OverrideNumbers) {
+        self.store.expect_override(limit, numbers);
     }
 
     fn charge(
@@ -74,6 +78,10 @@ impl<S: Store> Store for PrefixedStore<S> {
 
     fn hand_back(&self, charges: &[Charge<'_>], at: Nanos) {
         self.store.hand_back(charges, at);
+    }
+
+    fn forget_keys(&self, after: Intent, charges: &[Charge<'_>]) {
+        self.store.forget_keys(after, charges);
     }
 
     fn pace(&self, charge: &Charge<'_>, delayed: u64, now: Nanos) -> Option<Nanos> {

@@ -99,7 +99,8 @@ fn query_parameters(route: &ApiRoute) -> impl Iterator<Item = Value> {
 }
 
 /// Routes that change something beside the policy, and take an idempotency key.
-const ONCE: [&str; 7] = ["/tokens", "/candidates", "/trust/outcomes", "/keys/block", "/keys/allow", "/keys/reset", "/keys/grant"];
+const ONCE: [&str; 7] =
+    ["/tokens", "/candidates", "/trust/outcomes", "/keys/block", "/keys/allow", "/keys/reset", "/keys/grant"];
 
 /// The headers that calls may have, besides those of HTTP itself.
 fn header_parameters(route: &ApiRoute) -> impl Iterator<Item = Value> {

@@ -96,7 +96,9 @@ impl IdempotencyKey {
         let known = match call.control().database() {
             Some(database) => self.remembered(database, call).await?,
             None => match call.control().live().answers().find(&self.key_hash, unix_millis(call.now)) {
-                Some(known) if known.request_hash != self.request_hash => return Err(IdempotencyKey::conflict()),
+                Some(known) if known.request_hash != self.request_hash => {
+                    return Err(IdempotencyKey::conflict());
+                }
                 known => known.and_then(|known| serde_json::from_str(&known.body).ok()),
             },
         };

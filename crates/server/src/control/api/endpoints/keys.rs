@@ -10,6 +10,7 @@ use tidegate_policy::{Descriptor, Rule, TENANT_PREFIX};
 use utoipa::ToSchema;
 
 use super::live::{LiveEntryAnswer, reason, sees, sight, unfinished, unprocessable};
+use super::overrides::{OverrideAnswer, overrides_of};
 use super::penalties::PenaltyEntry;
 use super::trials::{explained_live, seen_policy};
 use crate::admin::penalties::shown;
@@ -84,6 +85,8 @@ pub(crate) struct LookedUpKeys {
     /// The penalties of burst detectors upon it.
     #[schema(value_type = Vec<PenaltyEntry>)]
     penalties: Vec<Value>,
+    /// The overrides by which its limits are counted.
+    overrides: Vec<OverrideAnswer>,
 }
 
 /// The buckets after a reset or a grant.
@@ -164,7 +167,8 @@ fn lookup(call: ApiCall) -> Answering {
         let seen_upon = upon.iter().filter(|entry| sees(&sight, entry));
         let live = seen_upon.map(|entry| LiveEntryAnswer::of(entry, &call)).collect();
         let penalties = penalties(&call, &text).await?;
-        Ok(ApiAnswer::json(&LookedUpKeys { limits, decision, explanation, live, penalties }))
+        let overrides = overrides_of(&call, &limits).await?;
+        Ok(ApiAnswer::json(&LookedUpKeys { limits, decision, explanation, live, penalties, overrides }))
     })
 }
 

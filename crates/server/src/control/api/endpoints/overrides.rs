@@ -1,6 +1,6 @@
 //! Routes about overrides: other numbers of a limit for some clients, for a while, beside the policy.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use http::Method;
 use serde::{Deserialize, Serialize};
@@ -10,12 +10,15 @@ use tidegate_document::DocumentNode;
 use tidegate_policy::{Rule, TENANT_PREFIX};
 use utoipa::ToSchema;
 
-use super::live::{check_named_tenants, check_own, cursor, end, page, reason, sees, sight, unprocessable};
+use super::live::{
+    check_named_tenants, check_own, cursor, end, page, reason, sees, sight, unfinished, unprocessable,
+};
 use crate::control::access::AccessRole;
 use crate::control::api::query::{PAGE, REASON};
 use crate::control::api::route::{Answering, ApiRoute, RouteAccess, TenantRule};
 use crate::control::api::shape::{AnswerShape, BodyShape, JsonShape};
 use crate::control::api::{ApiAnswer, ApiCall, ApiError, PREFIX, rfc3339};
+use crate::control::changing::IdempotencyKey;
 use crate::control::collection::Collection;
 use crate::control::entry_edit::not_found;
 use crate::control::live::changing::{LiveDeed, new_live_id, shown_who};
@@ -130,6 +133,12 @@ pub(in crate::control::api) fn routes() -> Vec<ApiRoute> {
 fn add(call: ApiCall) -> Answering {
     Box::pin(async move {
         let wanted: WantedOverride = call.json()?;
+        let key = IdempotencyKey::of(&call)?;
+        if let Some(key) = &key
+            && let Some(earlier) = key.earlier(&call).await?
+        {
+            return earlier.map(|answer| added(&answer)).ok_or_else(unfinished);
+        }
         let reason = reason(&call, wanted.reason)?;
         let overridden = OverrideBody {
             limit: wanted.limit,
@@ -144,6 +153,7 @@ fn add(call: ApiCall) -> Answering {
                 who: wanted.who,
                 scope: call.principal().tenant.as_deref().map(str::to_owned),
                 overridden: Some(overridden.clone()),
+                ..LiveBody::default()
             },
             until: wanted.until.as_deref().map(|until| end(&call, until)).transpose()?,
             created_at: unix_millis(call.now),
@@ -155,13 +165,29 @@ fn add(call: ApiCall) -> Answering {
         overridden.numbers().map_err(wrong_numbers)?;
         check_sight(&call, &entry, &overridden).await?;
         check_limit(&overridden, rules.rules())?;
-        let answer = ApiAnswer::json(&OverrideAnswer::of(&entry, &overridden, None, &call));
-        let location = format!("{PREFIX}/overrides/{}", entry.id);
-        let (who, kind) = (entry.body.who.clone(), LiveKind::Override.as_str());
-        let event = EventName::OverrideAdded;
-        LiveDeed { remove: vec![], add: vec![entry], event, who, kind, reason }.run(&call).await?;
-        Ok(answer.created(&location))
+        let shown = serde_json::json!(OverrideAnswer::of(&entry, &overridden, None, &call));
+        // Whoever repeats the request knows the values that are masked there.
+        let remembered = serde_json::json!(OverrideAnswer::masked(&entry, &overridden, None, &call));
+        let answer = key.map(|key| key.change_answer(Some(&remembered), false));
+        let (who, kind, event) =
+            (entry.body.who.clone(), LiveKind::Override.as_str(), EventName::OverrideAdded);
+        let (remove, add, more) = (vec![], vec![entry], told_of(&shown));
+        LiveDeed { remove, add, event, who, kind, reason, more, answer }.run(&call).await?;
+        Ok(added(&shown))
     })
+}
+
+/// The answer for an override that was added.
+fn added(shown: &Value) -> ApiAnswer {
+    let location = format!("{PREFIX}/overrides/{}", shown["id"].as_str().unwrap_or_default());
+    ApiAnswer::json(shown).created(&location)
+}
+
+/// What the audit says of an override, beside whom it is for.
+fn told_of(shown: &Value) -> Value {
+    let members = ["limit", "multiplier", "sustained", "burst", "until"];
+    let told = members.into_iter().filter_map(|name| Some((name.to_owned(), shown.get(name)?.clone())));
+    Value::Object(told.collect())
 }
 
 fn wrong_numbers((member, why): (&'static str, String)) -> ApiError {
@@ -251,12 +277,29 @@ fn remove(call: ApiCall) -> Answering {
         check_own(&sight, &entry)?;
         let reason = reason(&call, None)?;
         let told = told_uses(&call).await?.get(&entry.id).copied();
-        let answer = ApiAnswer::json(&OverrideAnswer::of(&entry, &overridden, told, &call));
-        let (who, kind) = (entry.body.who.clone(), LiveKind::Override.as_str());
-        let event = EventName::OverrideRemoved;
-        LiveDeed { remove: vec![entry.id], add: vec![], event, who, kind, reason }.run(&call).await?;
-        Ok(answer)
+        let shown = serde_json::json!(OverrideAnswer::of(&entry, &overridden, told, &call));
+        let (who, kind, event) =
+            (entry.body.who.clone(), LiveKind::Override.as_str(), EventName::OverrideRemoved);
+        let (remove, add, more) = (vec![entry.id], vec![], told_of(&shown));
+        LiveDeed { remove, add, event, who, kind, reason, more, answer: None }.run(&call).await?;
+        Ok(ApiAnswer::json(&shown))
     })
+}
+
+/// The overrides by which the limits of a decision were counted, as far as the caller sees them.
+pub(super) async fn overrides_of(call: &ApiCall, limits: &Value) -> Result<Vec<OverrideAnswer>, ApiError> {
+    let ids = limits.as_array().into_iter().flatten().filter_map(|limit| limit["override"].as_str());
+    let ids: BTreeSet<&str> = ids.collect();
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (sight, uses, now) = (sight(call).await?, told_uses(call).await?, unix_millis(call.now));
+    let found = ids.into_iter().filter_map(|id| call.control().live().entry(id, now));
+    let shown = found.filter(|entry| sees(&sight, entry)).filter_map(|entry| {
+        let overridden = entry.body.overridden.as_ref()?;
+        Some(OverrideAnswer::of(&entry, overridden, uses.get(&entry.id).copied(), call))
+    });
+    Ok(shown.collect())
 }
 
 /// When overrides were last used on any node, as far as the database was told.
@@ -283,13 +326,26 @@ impl OverrideAnswer {
         told: Option<UnixMillis>,
         call: &ApiCall,
     ) -> OverrideAnswer {
-        let hides = call.principal().role < AccessRole::Editor;
+        let masked = OverrideAnswer::masked(entry, overridden, told, call);
+        match call.principal().role < AccessRole::Editor {
+            true => masked,
+            false => OverrideAnswer { who: entry.body.who.clone(), ..masked },
+        }
+    }
+
+    /// Without values that may be secrets.
+    fn masked(
+        entry: &LiveEntry,
+        overridden: &OverrideBody,
+        told: Option<UnixMillis>,
+        call: &ApiCall,
+    ) -> OverrideAnswer {
         let masked = || serde_json::from_str(&shown_who(&entry.body.who)?.to_json()).ok();
         let used = call.control().live().override_use(&entry.id);
         let own = used.as_ref().and_then(|used| used.last_used()).map(unix_millis);
         OverrideAnswer {
             id: entry.id.clone(),
-            who: if hides { masked().unwrap_or_default() } else { entry.body.who.clone() },
+            who: masked().unwrap_or_default(),
             limit: overridden.limit.clone(),
             multiplier: overridden.times.map(|times| f64::from(times) / 100.0),
             sustained: overridden.sustained.clone(),

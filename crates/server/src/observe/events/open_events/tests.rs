@@ -296,7 +296,7 @@ fn violations_of_several_users_of_one_key_are_told_apart() {
 
 #[test]
 fn tenants_that_are_refused_by_the_limit_of_their_parent_are_told_apart() {
-    let open = OpenEvents::new(100);
+    let open = OpenEvents::new(room(100));
     let limits = ["tenant:parent", "of-all"];
     for (limit, tenant) in limits.into_iter().flat_map(|limit| ["a", "b", "a"].map(|tenant| (limit, tenant)))
     {
