@@ -5,8 +5,8 @@ use std::sync::Arc;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use serde_json::Value;
 use tidegate::engine::beside::{Candidate, ComparisonTotals};
-use tidegate::engine::{Joint, JointBy, Limiter, Policy, Reason, Request};
-use tidegate::{ManualClock, Memory, MemoryOptions, Nanos};
+use tidegate::engine::{Joint, JointBy, Limiter, OverrideRule, Overrides, Policy, Reason, Request, RuleSet};
+use tidegate::{ManualClock, Memory, MemoryOptions, Nanos, OverrideNumbers};
 use tidegate_server::replay::run_text;
 use tidegate_server::wire::trace_line;
 
@@ -203,6 +203,23 @@ fn what_holds_for_the_policy_in_force_holds_for_a_candidate() {
     let later = beside(&limiter, LIVE).expect("a candidate");
     assert!(ask("bad"));
     assert_eq!(later.report().totals().both_admit, 1);
+}
+
+#[test]
+fn overrides_hold_for_a_candidate_and_are_not_used_by_it() {
+    let (limiter, candidate, _) = started(LIVE, "version: 1\nlimits: [{ name: b, sustained: { rate: 2 } }]\n");
+    let who = Policy::parse("version: 1\nlimits: []\nblock: [{ user: big }]\n").expect("conditions");
+    let who = RuleSet::from(who).block().entries()[0].clone();
+    let used = Arc::default();
+    let doubled = OverrideRule::new("o", "b", OverrideNumbers::Times(200), who, Arc::clone(&used));
+    limiter.set_overrides(Some(Overrides::new([doubled])));
+    (0..5).for_each(|_| assert!(limiter.check(&Request::new().user("big")).is_allowed()));
+    let totals = candidate.report().totals();
+    assert_eq!((totals.both_admit, totals.newly_denied), (4, 1), "two, and two more");
+    assert_eq!(used.last_used(), None, "no request was decided by it");
+    limiter.set_overrides(None);
+    assert!(limiter.check(&Request::new().user("big")).is_allowed());
+    assert_eq!(candidate.report().totals().newly_denied, 2);
 }
 
 #[test]
