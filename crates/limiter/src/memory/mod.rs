@@ -337,14 +337,6 @@ impl<C: Clock> Memory<C> {
         }
     }
 
-    /// Makes a key unused.
-    pub(crate) fn reset(&self, key: HashedKey<'_>, now: Nanos) {
-        match &key.version.limit {
-            Limit::Meter(_) => self.reset_word(key, now),
-            Limit::Log(quota) => self.logs.reset(&self.log_context(), &key.logged(quota, now)),
-        }
-    }
-
     /// Undoes a charge made at `charged_at`.
     pub(crate) fn hand_back(&self, key: HashedKey<'_>, timed: TimedCost, charged_at: Nanos) {
         let now = self.clock.now().max(charged_at);

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use portable_atomic::AtomicU128;
-use tidegate_core::{Cost, LimitDecision, Meter, Nanos, token_bucket};
+use tidegate_core::{Cost, Limit, LimitDecision, Meter, Nanos, token_bucket};
 
 use super::home::OwnVersion;
 use super::migrate::is_idle;
@@ -278,9 +278,12 @@ impl<C: Clock> Memory<C> {
         wait.get()
     }
 
-    /// Makes a key unused, and with it the overflow bucket if the key has charged that instead of a slot.
-    pub(super) fn reset_word(&self, key: HashedKey<'_>, now: Nanos) {
-        self.amend(key, now, |_, _, _| 0);
+    /// Makes a key unused, and with it the overflow bucket or log if the key has charged that instead of its own.
+    pub(crate) fn reset(&self, key: HashedKey<'_>, now: Nanos) {
+        match &key.version.limit {
+            Limit::Meter(_) => self.amend(key, now, |_, _, _| 0),
+            Limit::Log(quota) => self.logs.reset(&self.log_context(), &key.logged(quota, now)),
+        }
     }
 
     pub(super) fn hand_back_word(&self, key: HashedKey<'_>, timed: TimedCost, at: Nanos, now: Nanos) {
