@@ -51,7 +51,7 @@ impl HistoryCursors {
         for round in (0..ROUNDS).rev() {
             halves = (halves.1 ^ self.mask(round, time, table.letter(), halves.0), halves.0);
         }
-        let id = u64::from(halves.0) << 32 | u64::from(halves.1);
+        let id = (u64::from(halves.0) << 32) | u64::from(halves.1);
         Some((time, table, id.cast_signed()))
     }
 
