@@ -67,7 +67,7 @@ module.exports = async ({ browser, base, settings, assert, decide, eventually, o
   await page.getByText(/line 2, column/).first().waitFor();
 
   // The request above, repeated.
-  await page.getByLabel('Or repeat the request above').fill('20');
+  await page.getByLabel('Or repeat the request').fill('20');
   await page.getByLabel('One each').fill('1');
   await page.getByRole('button', { name: 'Replay' }).click();
   await page.getByText('20 of 20 requests denied').first().waitFor();
