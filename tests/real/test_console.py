@@ -2,11 +2,13 @@
 
 import os
 import re
+import signal
 import subprocess
 import threading
 
 from console_runner import ADMIN, api, new_token, run
 from harness import ROOT, Tidegate, http_request, wait_for
+from postgres import PostgresServer
 
 POLICY = """
 version: 1
@@ -47,8 +49,12 @@ class Load:
         self.thread.join()
 
 
-def with_database(folder="data", ports=None):
-    return Tidegate(None, "--data", str(folder), environment={"TIDEGATE_ADMIN_TOKEN": ADMIN}, ports=ports)
+def with_database(folder="data", ports=None, url=None):
+    """A server on SQLite in that folder, or on PostgreSQL."""
+    if url is None:
+        return Tidegate(None, "--data", str(folder), environment={"TIDEGATE_ADMIN_TOKEN": ADMIN}, ports=ports)
+    settings = f'database: {{ url: "{url}" }}\n'
+    return Tidegate(None, settings=settings, environment={"TIDEGATE_ADMIN_TOKEN": ADMIN}, ports=ports)
 
 
 def put_policy(server):
@@ -63,19 +69,25 @@ def test_types():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_rendering():
+    with Tidegate(None) as server:
+        run("view", server)
+
+
 def test_quick_start():
     with Tidegate(None) as server:
         token = wait_for("the token", lambda: re.search(r"tga_\S+", server.output()))[0]
-        run("quick_start", server, {"token": token})
+        commands = re.search(r"^Try:\n((?:  .+\n)+)", server.output(), re.M)[1]
+        run("quick_start", server, {"token": token, "commands": [line.strip() for line in commands.splitlines()]})
 
 
-def test_screens():
-    with with_database() as server:
+def check_screens(url=None):
+    with with_database(url=url) as server:
         put_policy(server)
         others = []
         handlers = {
-            "start_other": lambda: others.append(with_database(server.path / "data")),
-            "stop_other": lambda: others[0].stop(),
+            "start_other": lambda: others.append(with_database(server.path / "data", url=url)),
+            "kill_other": lambda: others[0].stop(signal.SIGKILL),
         }
         try:
             with Load(server):
@@ -83,6 +95,15 @@ def test_screens():
         finally:
             for one in others:
                 one.stop()
+
+
+def test_screens_on_sqlite():
+    check_screens()
+
+
+def test_screens_on_postgresql():
+    with PostgresServer() as postgres:
+        check_screens(postgres.url)
 
 
 def test_roles():
@@ -114,10 +135,3 @@ def test_recovery():
         finally:
             for one in started:
                 one.stop()
-
-
-def test_key():
-    slow = "version: 1\nlimits:\n  - { name: slow, key: [user], sustained: { rate: 1, window: hour }, burst: { capacity: 10 } }\n"
-    with with_database() as server:
-        api(server, "PUT", "/policy", slow, "application/yaml")
-        run("key", server, {"tokens": {role: new_token(server, role)["token"] for role in ("viewer", "operator")}})

@@ -28,7 +28,8 @@ export function longList({ label, rowHeight, row, redraw, height = '70vh' }) {
   return (items) => {
     const first = Math.max(0, Math.min(top, items.length - visible) - SPARE);
     const last = Math.min(items.length, first + visible + 2 * SPARE);
-    return h('div', { class: 'long-list', role: 'region', 'aria-label': label, tabindex: '0', onscroll, style: { 'max-height': height } },
+    return h('div', { class: 'long-list', role: 'region', 'aria-label': label, tabindex: '0', onscroll,
+      style: { height: `min(${height}, ${items.length * rowHeight + 2}px)` } },
       h('div', { class: 'all', role: 'list', style: { height: `${items.length * rowHeight}px` } },
         items.slice(first, last).map((item, index) => h('div', {
           class: 'row', role: 'listitem', key: first + index, 'aria-setsize': items.length, 'aria-posinset': first + index + 1,

@@ -23,6 +23,7 @@ export function startShell(root) {
   /** @type {{ screen: Screen, opened: Opened, context: any, close: AbortController } | null} */
   let open = null;
   let lastState = session.state;
+  let isEntered = false;
   /** What a screen threw when it was drawn. @type {unknown} */
   let broken = null;
 
@@ -37,6 +38,7 @@ export function startShell(root) {
       open.context.query = query;
       open.opened.changed?.();
     } else {
+      isEntered = open !== null;
       leave();
       enter(name, query);
     }
@@ -75,6 +77,11 @@ export function startShell(root) {
   function draw() {
     if (session.who) render(root, shellView(content(), open?.screen ?? null));
     drawDialog();
+    if (isEntered) {
+      // So that a reader of the screen hears of it, and the keyboard goes on from here.
+      isEntered = false;
+      document.getElementById('main')?.focus({ preventScroll: true });
+    }
   }
 
   function content() {

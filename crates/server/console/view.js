@@ -54,6 +54,11 @@ export function render(parent, ...children) {
   renderChildren(parent, flat(children));
 }
 
+/** What a custom element shows is its own. @param {View} view */
+function drawsItself(view) {
+  return view.tag.includes('-');
+}
+
 /** @param {View | string | undefined} view */
 function keyOf(view) {
   return typeof view === 'object' ? view.properties.key : undefined;
@@ -139,8 +144,7 @@ function update(node, view) {
     if (old !== view) /** @type {Text} */ (node).data = view;
   } else {
     const element = /** @type {Element} */ (node);
-    // A custom element draws its children itself.
-    if (!view.tag.includes('-')) renderChildren(element, view.children);
+    if (!drawsItself(view)) renderChildren(element, view.children);
     setProperties(element, /** @type {View} */ (old).properties, view.properties);
   }
   shown.set(node, view);
@@ -171,6 +175,7 @@ function setProperty(element, name, old, value) {
   } else if (name.startsWith('.')) {
     if (old !== value) element[name.slice(1)] = value;
   } else if (name === 'style') {
+    if (!value) element.removeAttribute('style');
     for (const property in old ?? {}) if (!(property in (value ?? {}))) element.style.removeProperty(property);
     for (const property in value ?? {}) if (old?.[property] !== value[property]) element.style.setProperty(property, value[property]);
   } else if (LIVE_PROPERTIES.has(name)) {

@@ -32,7 +32,8 @@ async function openPage(browser, base, options = {}) {
   await page.addInitScript(() => {
     addEventListener('securitypolicyviolation', (event) => console.error(`policy broken: ${event.violatedDirective} ${event.blockedURI}`));
   });
-  page.setDefaultTimeout(20_000);
+  // Longer than anything takes, also on a busy machine.
+  page.setDefaultTimeout(60_000);
   if (process.env.CONSOLE_FILES) {
     await page.route(/\/console\/[0-9a-f]{32}\//, fromFolder);
     await page.route(/\/console\/\w*(\?.*)?$/, pageFromFolder);
@@ -93,6 +94,7 @@ async function look(page, name) {
   for (const [look, media, size] of LOOKS) {
     await page.emulateMedia({ ...media, reducedMotion: 'reduce' });
     await page.setViewportSize(size);
+    await page.evaluate(() => scrollTo(0, 0));
     // Charts follow the new size in the next frames.
     await page.evaluate(() => new Promise((resolve) => { requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(resolve))); }));
     const tooWide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);

@@ -26,7 +26,7 @@ async function main() {
     return { status: answer.status, body: await answer.json() };
   };
   /** Repeats an assertion until it holds. */
-  const eventually = async (check, seconds = 20) => {
+  const eventually = async (check, seconds = 60) => {
     const end = Date.now() + seconds * 1_000;
     for (;;) {
       try {

@@ -22,6 +22,14 @@ module.exports = async ({ browser, base, settings, assert, decide, eventually, a
   await page.locator('tg-chart .plot').first().hover();
   await page.locator('tg-chart .legend b').first().waitFor();
   await page.mouse.move(0, 0);
+  // By the keyboard too, and what is pointed at stays while new figures arrive.
+  await page.locator('tg-chart .plot').first().focus();
+  await page.keyboard.press('ArrowLeft');
+  await page.locator('tg-chart .pointer').waitFor({ state: 'attached' });
+  const drawn = await value();
+  await eventually(async () => assert.notEqual(await value(), drawn));
+  assert.equal(await page.locator('tg-chart .pointer').count(), 1);
+  assert.equal(await page.evaluate(() => document.activeElement?.className), 'plot', 'the focus stays');
 
   // A name with markup is text, here and where its link leads.
   await eventually(async () => {
@@ -35,6 +43,22 @@ module.exports = async ({ browser, base, settings, assert, decide, eventually, a
   assert.equal(await page.getByLabel('Whom').inputValue(), MARKUP);
   assert.equal(await page.locator('img').count(), 0);
 
+  // The kill switch: everybody is admitted, everybody sees it, and it is taken back.
+  await page.getByRole('link', { name: 'Now', exact: true }).click();
+  const drained = async () => (await decide({ user: 'drained', cost: 100_000 })).body.allowed;
+  assert.equal(await drained(), false);
+  await page.getByRole('button', { name: 'Switch all limits off' }).click();
+  await page.getByRole('textbox', { name: 'Reason' }).fill('<i>an incident</i>');
+  await page.getByRole('button', { name: 'Switch off', exact: true }).click();
+  await eventually(async () => assert.equal(await drained(), true));
+  await page.getByText('The kill switch is on').waitFor();
+  await page.getByText('<i>an incident</i>').waitFor();
+  await look(page, 'now-kill-switch');
+  await page.getByRole('button', { name: 'Switch limits on' }).click();
+  await page.getByRole('button', { name: 'Switch on', exact: true }).click();
+  await eventually(async () => assert.equal(await drained(), false));
+  await page.getByText('The kill switch is on').waitFor({ state: 'detached' });
+
   // Tokens: made, used, revoked.
   await page.getByRole('link', { name: 'Tokens', exact: true }).click();
   await page.getByRole('button', { name: 'New token' }).click();
@@ -45,7 +69,7 @@ module.exports = async ({ browser, base, settings, assert, decide, eventually, a
   const made = await page.getByRole('dialog', { name: 'The new token' }).locator('.command code').textContent();
   const whoami = async () => (await fetch(`${base}/api/v1/whoami`, { headers: { authorization: `Bearer ${made}` } }));
   assert.equal((await (await whoami()).json()).role, 'operator');
-  await page.getByRole('button', { name: 'Close' }).click();
+  await page.getByRole('button', { name: 'Close', exact: true }).click();
   await page.getByRole('rowheader', { name: MARKUP }).waitFor();
   assert.equal(await page.locator('img').count(), 0);
   await look(page, 'tokens');
@@ -63,7 +87,11 @@ module.exports = async ({ browser, base, settings, assert, decide, eventually, a
   await look(page, 'nodes');
   await page.getByRole('link', { name: 'Now', exact: true }).click();
   await page.getByRole('heading', { name: '2 nodes' }).waitFor();
-  await ask('stop_other');
-  await page.getByRole('heading', { name: '1 node' }).waitFor({ timeout: 60_000 });
+  await ask('kill_other');
+  await page.getByRole('heading', { name: '1 node' }).waitFor();
+  await page.getByText(/ is gone$/).waitFor();
+  await look(page, 'now-node-gone');
+  await page.getByRole('button', { name: 'That is intended' }).click();
+  await page.getByText(/ is gone$/).waitFor({ state: 'detached' });
   check();
 };

@@ -135,7 +135,10 @@ function whom(entry) {
 function buckets(request, found, able, act) {
   /** @type {LimitState[]} */
   const limits = found.limits ?? [];
-  if (limits.length === 0) return h('p', { class: 'quiet' }, 'No limit applies to this request. Tell more about it, such as its path or plan, if one should.');
+  if (limits.length === 0) {
+    return h('p', { class: 'quiet' }, found.explanation?.gate ? 'None is touched: it is decided before any limit.'
+      : 'No limit applies to this request. Tell more about it, such as its path or plan, if one should.');
+  }
   return h('ul', { class: 'buckets' }, limits.map((limit) => bucket(limit, bucketOf(found.explanation, limit.name), {
     reset: button('Reset', () => act(actions.reset(request, limit.name)), { ...able, label: `Reset ${limit.name}` }),
     grant: button('Grant', () => act(actions.grant(request, limit.name, limit.limit)), { ...able, label: `Grant tokens to ${limit.name}` }),

@@ -2,7 +2,7 @@
 
 import { ApiProblem, call, post, segment } from '../api.js';
 import { ask, tell } from '../dialogs.js';
-import { number, when } from '../format.js';
+import { counted, number, when } from '../format.js';
 import { choice, field, newId, textInput } from '../parts.js';
 import { h } from '../view.js';
 
@@ -40,7 +40,7 @@ export async function grant(request, limit, capacity) {
       { id, hint: `What is above the capacity of ${number(capacity)} is lost. It cannot be taken back.` }),
     run: async (reason) => warn(await post('/keys/grant', { request, limit, tokens: Number(tokens), reason: reason || undefined }, once)),
   });
-  if (isDone) tell(`${limit} has got up to ${number(Number(tokens))} tokens.`);
+  if (isDone) tell(`${limit} has got ${counted(Number(tokens), 'token')}, as far as there was room.`);
   return isDone;
 }
 

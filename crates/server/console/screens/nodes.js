@@ -45,7 +45,7 @@ function open({ redraw, closed }) {
 function listed(nodes) {
   const isSilent = (/** @type {ListedNode} */ node) => Date.now() - new Date(node.seen).getTime() > SILENT_MS;
   const newest = Math.max(...nodes.map((node) => node.version ?? 0));
-  return card('Nodes', { about: 'Each node writes here once a second which version of the policy it runs. One that ends is forgotten after a while.' }, table({
+  return card('Nodes', { about: 'Each node writes here once a second which version of the policy it runs. One that was not seen for a minute is forgotten.' }, table({
     caption: 'Nodes', rows: nodes, key: (node) => node.id, empty: empty('No node has written here yet', 'It takes a second after the start.'),
     columns: [
       { title: 'Node', isHead: true, cell: (node) => h('code', null, node.id) },

@@ -5,7 +5,7 @@
 import { ApiProblem, get } from '../api.js';
 import { sparkline } from '../chart.js';
 import { counted, micros, number, rate, share, when, words } from '../format.js';
-import { badge, card, command, empty, notice, problem, progress, table } from '../parts.js';
+import { badge, button, card, command, empty, notice, problem, progress, table } from '../parts.js';
 import { listen, stream } from '../stream.js';
 import { h } from '../view.js';
 import { charts } from './now_charts.js';
@@ -25,14 +25,19 @@ function open(context) {
   const recent = [];
   /** @type {History | null} */
   let history = null;
+  /** When it was loaded. */
+  let at = Date.now();
   /** @type {any} */
   let keys = null;
   /** @type {unknown} */
   let failure = null;
+  /** When each node was seen last. @type {Map<string, string>} */
+  const lastSeen = new Map();
 
   const load = async () => {
     try {
       [history, keys] = await Promise.all([get('/history', {}, closed), get('/hot-keys', { limit: 10 }, closed)]);
+      at = Date.now();
       failure = null;
     } catch (error) {
       if (!closed.aborted) failure = error;
@@ -44,6 +49,7 @@ function open(context) {
     const { overview } = stream;
     if (overview && recent[recent.length - 1]?.time !== overview.time) recent.push(overview);
     if (recent.length > RECENT) recent.shift();
+    for (const node of overview?.nodes ?? []) lastSeen.set(node.id, overview?.time ?? '');
     redraw();
   }, closed);
   void load();
@@ -54,24 +60,25 @@ function open(context) {
     closed: () => clearInterval(timer),
     view: () => h('div', { class: 'stack' },
       troubles(stream.overview),
+      gone(stream.overview, lastSeen, redraw),
       kill.view(Boolean(stream.overview?.kill_switch)),
       failure !== null && problem(failure, { retry: () => void load() }),
-      body(recent, history, keys, kill.button(Boolean(stream.overview?.kill_switch)))),
+      body(recent, history, at, keys, kill.button(Boolean(stream.overview?.kill_switch)))),
   };
 }
 
-/** @param {Overview[]} recent @param {History | null} history @param {any} keys @param {Child} action @returns {Child} */
-function body(recent, history, keys, action) {
+/** @param {Overview[]} recent @param {History | null} history @param {number} at @param {any} keys @param {Child} action @returns {Child} */
+function body(recent, history, at, keys, action) {
   const { overview } = stream;
   if (!overview) return stream.state === 'lost' ? null : progress('Waiting for the first figures');
   const isRestricted = overview.decisions_per_second === undefined;
   const isUnused = history !== null && recent.every((one) => one.limits.length === 0 && !one.decisions_per_second)
     && history.steps.every((step) => !step.allowed && !step.denied && Object.keys(step.limits).length === 0);
-  if (isUnused && !isRestricted) return [firstSteps(), nodesCard(overview, action)];
+  if (isUnused && !isRestricted) return [firstSteps(overview), nodesCard(overview, action)];
   return [
     !isRestricted && figures(overview, recent),
     h('div', { class: 'columns', key: 'hour' },
-      history && charts(history, { isRestricted, isAlone: (overview.nodes ?? []).length === 1 }),
+      history && charts(history, { isRestricted, at, isAlone: (overview.nodes ?? []).length === 1 }),
       !isRestricted && reasonsCard(overview)),
     limitsCard(overview, recent),
     keys && h('div', { class: 'columns', key: 'keys' },
@@ -85,7 +92,9 @@ function body(recent, history, keys, action) {
 function troubles(overview) {
   const nodes = overview?.nodes ?? [];
   const down = nodes.filter((node) => node.store_up === false);
-  const ill = nodes.filter((node) => node.status !== 'ready' && node.status !== 'unknown' && node.store_up !== false);
+  // What is said above already is not said again for each node.
+  const problems = (/** @type {import('../types.js').OverviewNode} */ node) => Object.entries(node.problems).filter(([name]) => name !== 'kill_switch').map(([, text]) => text);
+  const ill = nodes.filter((node) => problems(node).length > 0 && node.store_up !== false);
   return [
     stream.state === 'lost' && h('div', { key: 'lost' }, notice('bad', 'The figures below are old', [
       h('p', null, stream.why?.detail ?? 'The server does not send figures any more.', ' The last ones are from ', when(overview?.time, 'ago'), '.'),
@@ -94,20 +103,27 @@ function troubles(overview) {
     down.length > 0 && h('div', { key: 'down' }, notice('bad', `The shared store does not answer ${counted(down.length, 'node')}`,
       `${down.map((node) => node.id).join(', ')}: decisions are made as the limits say for this case. Check Redis and the network between.`)),
     ill.map((node) => h('div', { key: `ill-${node.id}` }, notice(node.status === 'unready' ? 'bad' : 'warn', `${node.id} is ${node.status}`,
-      ...Object.values(node.problems)))),
+      ...problems(node)))),
   ];
 }
 
-/** The two commands of the quick start. */
-function firstSteps() {
-  const server = `http://${location.hostname}:8080`;
+/** Nodes that were there, and are not any more. @param {Overview | null} overview @param {Map<string, string>} lastSeen @param {() => void} redraw */
+function gone(overview, lastSeen, redraw) {
+  const missing = [...lastSeen].filter(([id]) => !overview?.nodes?.some((node) => node.id === id));
+  return missing.map(([id, time]) => h('div', { key: `gone-${id}` }, notice('bad', `${id} is gone`, [
+    h('p', null, 'It was seen last ', when(time, 'ago'), ' (', when(time, 'clock'), '). It was stopped, or it cannot reach the database.'),
+    h('p', null, button('That is intended', () => { lastSeen.delete(id); redraw(); })),
+  ])));
+}
+
+/** The commands that the start of the server prints. @param {Overview} overview */
+function firstSteps({ commands = [] }) {
   return empty('Nothing was decided in the last hour', [
-    h('p', null, 'Ask for a decision, and this page comes alive within a second. The server printed these commands when it started; if its listeners have '
-      + 'other addresses than the default ones, copy them from there.'),
-    command(`curl -s ${server}/v1/check -d '{"user":"42"}'`),
-    command('redis-cli -p 6380 CL.THROTTLE user123 15 30 60'),
-    h('p', null, 'To see denials, ask more often than the limit admits:'),
-    command(`for i in $(seq 200); do curl -s ${server}/v1/check -d '{"user":"42"}' -o /dev/null; done`),
+    h('p', null, 'Ask for a decision, and this page comes alive within a second:'),
+    commands.map((one) => command(one)),
+    commands[0]?.startsWith('curl') && [
+      h('p', null, 'To see denials, ask more often than a limit admits:'),
+      command(`for i in $(seq 200); do ${commands[0]} -o /dev/null; done`)],
   ]);
 }
 

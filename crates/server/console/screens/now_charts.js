@@ -13,15 +13,16 @@ const TONES = ['a', 'b', 'c', 'd', 'e'];
  * All steps of the last hour: those in which no node ran are missing in what the server sends. Of a step that goes on, other nodes
  * have written nothing yet, so it is shown only if there is one node.
  * @param {History} history
+ * @param {number} at when it was loaded
  * @param {boolean} isAlone
  */
-function steps(history, isAlone) {
+function steps(history, at, isAlone) {
   const step = history.step_seconds * 1_000;
   const known = new Map(history.steps.map((one) => [new Date(one.time).getTime(), one]));
-  const going = Math.floor(Date.now() / step) * step;
+  const going = Math.floor(at / step) * step;
   const last = isAlone ? going : going - step;
   const times = Array.from({ length: Math.round(3_600_000 / step) }, (_, index) => last - 3_600_000 + (index + 1) * step);
-  const lengths = times.map((time) => (time === going ? Math.max(1, (Date.now() - going) / 1_000) : history.step_seconds));
+  const lengths = times.map((time) => (time === going ? Math.max(1, (at - going) / 1_000) : history.step_seconds));
   return { times, points: times.map((time) => known.get(time) ?? null), lengths };
 }
 
@@ -44,9 +45,9 @@ function denials(hour) {
   return others.length > 0 ? [...series, { name: 'other limits', tone: 'rest', values: of(others) }] : series;
 }
 
-/** @param {History} history @param {{ isRestricted: boolean, isAlone: boolean }} view */
-export function charts(history, { isRestricted, isAlone }) {
-  const hour = steps(history, isAlone);
+/** @param {History} history @param {{ isRestricted: boolean, at: number, isAlone: boolean }} view */
+export function charts(history, { isRestricted, at, isAlone }) {
+  const hour = steps(history, at, isAlone);
   const { times, points, lengths } = hour;
   const denied = denials(hour);
   return [
