@@ -21,6 +21,14 @@ export function named(value) {
   return kind === 'candidate' ? { candidate: id } : kind === 'draft' ? { policy: drafts.load('policy')?.text ?? '' } : {};
 }
 
+/** The candidates and the newest versions; without a database there are none. @param {AbortSignal} signal @returns {Promise<[string, string][]>} */
+async function known(signal) {
+  const list = (/** @type {string} */ path) => get(path, { limit: 100 }, signal).then(({ items }) => items, () => []);
+  const [candidates, versions] = await Promise.all([list('/candidates'), list('/versions')]);
+  return [...candidates.map((/** @type {any} */ one) => [`candidate:${one.id}`, `candidate ${one.name || one.id}`]),
+    ...versions.map((/** @type {any} */ one) => [`version:${one.version}`, `version ${one.version}`])];
+}
+
 /** @param {Context} context @returns {Opened} */
 function open(context) {
   const { who, redraw, closed } = context;
@@ -44,17 +52,10 @@ function open(context) {
   /** @param {string} value one that must be there @returns {[string, string][]} */
   const options = (value) => {
     /** @type {[string, string][]} */
-    const known = [['live', 'the policy in force'], ...(hasDraft ? [/** @type {[string, string]} */ (['draft', 'the draft'])] : []), ...others];
-    return known.some(([word]) => word === value) ? known : [...known, [value, value.replace(':', ' ')]];
+    const all = [['live', 'the policy in force'], ...(hasDraft ? [/** @type {[string, string]} */ (['draft', 'the draft'])] : []), ...others];
+    return all.some(([word]) => word === value) ? all : [...all, [value, value.replace(':', ' ')]];
   };
-  const load = async () => {
-    // Without a database there are neither versions nor candidates.
-    const list = (/** @type {string} */ path) => get(path, { limit: 100 }, closed).then(({ items }) => items, () => []);
-    const [candidates, versions] = who.tenant ? [[], []] : await Promise.all([list('/candidates'), list('/versions')]);
-    others = [...candidates.map((/** @type {any} */ one) => [`candidate:${one.id}`, `candidate ${one.name || one.id}`]),
-      ...versions.map((/** @type {any} */ one) => [`version:${one.version}`, `version ${one.version}`])];
-    redraw();
-  };
+  const load = () => known(closed).then((found) => { others = found; redraw(); });
   const run = async () => {
     const asked = (number += 1);
     const body = { request, at: isTimed() ? at().toISOString() : undefined };
@@ -81,10 +82,10 @@ function open(context) {
     void run();
   };
   fromAddress();
-  void load();
+  if (!who.tenant) void load();
   return {
     changed: fromAddress,
-    resumed: () => { void load(); void run(); },
+    resumed: () => void run(),
     view: () => h('div', { class: 'stack' },
       form.view(),
       !who.tenant && h('div', { class: 'card fields', key: 'by' },
