@@ -33,6 +33,8 @@ module.exports = async ({ browser, base, settings, assert, decide, eventually, o
   await page.getByLabel('At', { exact: true }).fill('2035-01-01T12:00:00');
   await side('By the draft').getByText('Admitted').waitFor();
   await page.getByText('2035-01-01 11:00:00 UTC; every bucket is full then.').waitFor();
+  assert.ok(page.url().includes('at=2035-01-01T11%3A00%3A00.000Z'), 'a link means the same in every zone');
+  assert.equal(await page.getByLabel('At', { exact: true }).inputValue(), '2035-01-01T12:00');
   await page.getByLabel('At', { exact: true }).fill('');
   await side('By the draft').getByText('Denied').waitFor();
 

@@ -21,6 +21,11 @@ export function named(value) {
   return kind === 'candidate' ? { candidate: id } : kind === 'draft' ? { policy: drafts.load('policy')?.text ?? '' } : {};
 }
 
+/** A time in the reader's zone, as an input has it. @param {Date} time */
+function local(time) {
+  return new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 19).replace(/:00$/, '');
+}
+
 /** The candidates and the newest versions; without a database there are none. @param {AbortSignal} signal @returns {Promise<[string, string][]>} */
 async function known(signal) {
   const list = (/** @type {string} */ path) => get(path, { limit: 100 }, signal).then(({ items }) => items, () => []);
@@ -90,7 +95,7 @@ function open(context) {
       form.view(),
       !who.tenant && h('div', { class: 'card fields', key: 'by' },
         side('a', 'Decided by', chosen()[0]?.value ?? 'live'), side('b', 'Beside it', context.query.get('b') ?? (hasDraft ? 'draft' : 'none')),
-        field('At', h('input', { type: 'datetime-local', step: '1', value: context.query.get('at') ?? '', onchange: (/** @type {any} */ event) => choose({ at: event.target.value }) }),
+        field('At', h('input', { type: 'datetime-local', step: '1', value: isTimed() ? local(at()) : '', onchange: (/** @type {any} */ event) => choose({ at: event.target.value && new Date(event.target.value).toISOString() }) }),
           { id: `${id}-at`, hint: isTimed() ? `${utc(at())}; every bucket is full then.` : 'Empty: now, with the buckets as they are.' })),
       sides.length > 0 ? h('div', { class: 'columns', key: 'sides' }, sides.map(({ value, title, result, failure }) => card(`By ${title}`, { key: value },
         failure ? problem(failure) : [verdict(result.decision), explained(result)]))) : empty('What would happen to a request?',
