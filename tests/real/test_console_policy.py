@@ -2,6 +2,8 @@
 
 from console_runner import ADMIN, api, new_token, run
 from harness import Tidegate
+from postgres import PostgresServer
+from test_console import with_database
 
 POLICY = """# Each user has a bucket, and requests without a user share one.
 version: 1
@@ -16,16 +18,21 @@ limits:
 TENANTS = 'tenants:\n  - { id: acme, rate_limit: { sustained: { rate: 9 } } }\n'
 
 
-def with_database():
-    return Tidegate(None, "--data", "data", environment={"TIDEGATE_ADMIN_TOKEN": ADMIN})
-
-
-def test_policy():
-    with with_database() as server:
+def check_policy(url=None):
+    with with_database(url=url) as server:
         api(server, "PUT", "/policy", POLICY, "application/yaml")
         tokens = {role: new_token(server, role)["token"] for role in ("editor", "viewer")}
         handlers = {"publish": lambda text: api(server, "PUT", "/policy", text, "application/yaml")}
         run("policy", server, {"tokens": tokens, "policy": POLICY}, handlers)
+
+
+def test_policy_on_sqlite():
+    check_policy()
+
+
+def test_policy_on_postgresql():
+    with PostgresServer() as postgres:
+        check_policy(postgres.url)
 
 
 def test_policy_of_a_file():

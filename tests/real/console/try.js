@@ -33,6 +33,8 @@ module.exports = async ({ browser, base, settings, assert, decide, eventually, o
   await page.getByLabel('At', { exact: true }).fill('2035-01-01T12:00:00');
   await side('By the draft').getByText('Admitted').waitFor();
   await page.getByText('2035-01-01 11:00:00 UTC; every bucket is full then.').waitFor();
+  assert.ok(page.url().includes('at=2035-01-01T11%3A00%3A00.000Z'), 'a link means the same in every zone');
+  assert.equal(await page.getByLabel('At', { exact: true }).inputValue(), '2035-01-01T12:00');
   await page.getByLabel('At', { exact: true }).fill('');
   await side('By the draft').getByText('Denied').waitFor();
 
@@ -67,7 +69,7 @@ module.exports = async ({ browser, base, settings, assert, decide, eventually, o
   await page.getByText(/line 2, column/).first().waitFor();
 
   // The request above, repeated.
-  await page.getByLabel('Or repeat the request above').fill('20');
+  await page.getByLabel('Or repeat the request').fill('20');
   await page.getByLabel('One each').fill('1');
   await page.getByRole('button', { name: 'Replay' }).click();
   await page.getByText('20 of 20 requests denied').first().waitFor();

@@ -18,6 +18,8 @@ import { forms } from './policy_forms.js';
 import { loading, policyInForce, published, sent } from './policy_live.js';
 import { versions } from './policy_versions.js';
 
+/** @typedef {{ text: string, base: number, candidate?: string }} Draft what was typed, the version that it began with, and the candidate that it was */
+
 /** How long after the last key the draft is kept and checked. */
 const PAUSE_MS = 400;
 
@@ -44,7 +46,7 @@ function documentPart(context) {
   const { who, redraw, closed } = context;
   /** @type {any} */
   let live = null;
-  /** What was typed, the version that it began with, and the candidate that it was. @type {{ text: string, base: number, candidate?: string } | null} */
+  /** @type {Draft | null} */
   let draft = drafts.load('policy');
   /** @type {{ valid: boolean, problems: Problem[] }} */
   let checked = { valid: true, problems: [] };
@@ -56,8 +58,8 @@ function documentPart(context) {
     isKept = drafts.save('policy', draft);
   };
   const check = async () => {
-    keep();
     const number = (asked += 1);
+    keep();
     const { body } = await call('POST', '/validate', { ...sent(draft?.text ?? live.text), signal: closed });
     if (number === asked) checked = body;
   };
@@ -65,11 +67,8 @@ function documentPart(context) {
     [live, schema] = await Promise.all([policyInForce(closed), schema ?? get('/schema', {}, closed)]);
     if (draft?.text === live.text) draft = null;
   });
-  const load = async () => {
-    await loadOnce();
-    // It is seen before it is checked, which takes a while if it is long.
-    if (live) await loadOnce(check);
-  };
+  // It is seen before it is checked, which takes a while if it is long.
+  const load = () => loadOnce().then(() => live && loadOnce(check));
   /** @param {string} text */
   const typed = (text) => {
     draft = text === live.text ? null : { text, base: draft?.base ?? live.version };
@@ -77,34 +76,14 @@ function documentPart(context) {
     timer = setTimeout(() => void loadOnce(check), PAUSE_MS);
     redraw();
   };
-  const discard = () => ask({
-    title: 'Discard the draft', confirm: 'Discard', isDangerous: true, reason: 'none', body: () => 'What you have changed is lost.',
-    run: () => { draft = null; return load(); },
-  });
+  const discard = () => ask({ ...DISCARD, run: () => { draft = null; return load(); } });
   const publish = async () => {
     await load();
-    const { text, base, candidate } = draft ?? { text: live.text, base: 0 };
-    const before = live;
-    const found = candidate ? await foundBy(candidate).catch(() => null) : null;
-    await ask({
-      title: 'Publish the draft', confirm: 'Publish',
-      body: () => [
-        base !== before.version && notice('warn', `Version ${before.version} was published after you began`, 'Publishing takes back what it has and your draft has not.'),
-        checked.problems.length > 0 && notice('warn', counted(checked.problems.length, 'warning'), checked.problems.slice(0, 5).map((one) => `Line ${one.line}: ${one.message}`).join('; ')),
-        diffView(unified(before.text, text)),
-        h('p', null, found ?? 'Who would be denied newly? Cancel, and run it as a candidate beside the policy, or try it with a trace.'),
-      ],
-      run: async (reason) => {
-        const { body } = await call('PUT', '/policy', { ...sent(text), ifMatch: before.version, reason });
-        draft = null;
-        published(body, before.version, load);
-      },
-    });
+    if (draft !== null) await askToPublish(draft, live, checked.problems, (done) => { draft = null; published(done, live.version, load); });
     await load();
   };
   const actions = () => {
-    const disabled = !checked.valid && 'Correct the errors first';
-    const text = draft?.text ?? '';
+    const [disabled, text] = [!checked.valid && 'Correct the errors first', draft?.text ?? ''];
     return draft === null ? forms(live.version, load) : [
       button('Discard', discard, { look: 'quiet' }),
       button('Try', () => context.go('try', { b: 'draft' })),
@@ -120,19 +99,42 @@ function documentPart(context) {
   };
   const view = () => shown('policy', () => {
     const why = has(who, 'editor') ? live.readOnly : 'editors may change it. Values that may be secrets are hidden';
-    const text = (why === null && draft?.text) || live.text;
+    const shownDraft = why === null ? draft : null;
     return [
       why !== null && notice('info', 'Read only', `${why[0].toUpperCase()}${why.slice(1)}.`),
-      why === null && draft && draft.base !== live.version && notice('warn', `Version ${live.version} is in force, and your draft began with version ${draft.base}`,
-        h('p', null, link(address('policy', { view: 'versions', from: String(draft.base), to: String(live.version) }), 'See what has changed'), ' before you publish.')),
+      shownDraft && shownDraft.base !== live.version && stale(shownDraft.base, live.version),
       !isKept && notice('warn', 'This browser cannot keep a draft of this length', 'Publish it, or copy it elsewhere, before you leave.'),
-      card(why === null && draft ? 'Draft' : `Version ${live.version}`, {
+      card(shownDraft ? 'Draft' : `Version ${live.version}`, {
         key: 'document', actions: why === null && actions(), about: why === null && 'Type, and it is checked. Ctrl+Space shows what fits at the cursor. A draft stays in this browser until it is published.',
-      }, editor({ text, problems: checked.problems, isReadOnly: why !== null, schema, changed: typed }, (made) => { element = made; }),
+      }, editor({ text: shownDraft?.text ?? live.text, problems: checked.problems, isReadOnly: why !== null, schema, changed: typed }, (made) => { element = made; }),
       problemList(checked.problems, (one) => element.goTo(one.line ?? 1, one.column ?? 1))),
     ];
   });
   return { load, view, closed: keep };
+}
+
+/** @type {Omit<import('../dialogs.js').Question, 'run'>} */
+const DISCARD = { title: 'Discard the draft', confirm: 'Discard', isDangerous: true, reason: 'none', body: () => 'What you have changed is lost.' };
+
+/** @param {number} base @param {number} version */
+function stale(base, version) {
+  return notice('warn', `Version ${version} is in force, and your draft began with version ${base}`,
+    h('p', null, link(address('policy', { view: 'versions', from: String(base), to: String(version) }), 'See what has changed'), ' before you publish.'));
+}
+
+/** Shows what a draft changes, and publishes it. @param {Draft} draft @param {{ text: string, version: number }} live @param {Problem[]} warnings @param {(done: any) => void} done */
+async function askToPublish({ text, base, candidate }, live, warnings, done) {
+  const found = candidate ? await foundBy(candidate).catch(() => null) : null;
+  await ask({
+    title: 'Publish the draft', confirm: 'Publish',
+    body: () => [
+      base !== live.version && notice('warn', `Version ${live.version} was published after you began`, 'Publishing takes back what it has and your draft has not.'),
+      warnings.length > 0 && notice('warn', counted(warnings.length, 'warning'), warnings.slice(0, 5).map((one) => `Line ${one.line}: ${one.message}`).join('; ')),
+      diffView(unified(live.text, text)),
+      h('p', null, found ?? 'Who would be denied newly? Cancel, and run it as a candidate beside the policy, or try it with a trace.'),
+    ],
+    run: async (reason) => done((await call('PUT', '/policy', { ...sent(text), ifMatch: live.version, reason })).body),
+  });
 }
 
 /** @param {Problem[]} problems @param {(one: Problem) => void} goTo */

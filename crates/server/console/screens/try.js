@@ -21,6 +21,19 @@ export function named(value) {
   return kind === 'candidate' ? { candidate: id } : kind === 'draft' ? { policy: drafts.load('policy')?.text ?? '' } : {};
 }
 
+/** A time in the reader's zone, as an input has it. @param {Date} time */
+function local(time) {
+  return new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 19).replace(/:00$/, '');
+}
+
+/** The candidates and the newest versions; without a database there are none. @param {AbortSignal} signal @returns {Promise<[string, string][]>} */
+async function known(signal) {
+  const list = (/** @type {string} */ path) => get(path, { limit: 100 }, signal).then(({ items }) => items, () => []);
+  const [candidates, versions] = await Promise.all([list('/candidates'), list('/versions')]);
+  return [...candidates.map((/** @type {any} */ one) => [`candidate:${one.id}`, `candidate ${one.name || one.id}`]),
+    ...versions.map((/** @type {any} */ one) => [`version:${one.version}`, `version ${one.version}`])];
+}
+
 /** @param {Context} context @returns {Opened} */
 function open(context) {
   const { who, redraw, closed } = context;
@@ -44,17 +57,10 @@ function open(context) {
   /** @param {string} value one that must be there @returns {[string, string][]} */
   const options = (value) => {
     /** @type {[string, string][]} */
-    const known = [['live', 'the policy in force'], ...(hasDraft ? [/** @type {[string, string]} */ (['draft', 'the draft'])] : []), ...others];
-    return known.some(([word]) => word === value) ? known : [...known, [value, value.replace(':', ' ')]];
+    const all = [['live', 'the policy in force'], ...(hasDraft ? [/** @type {[string, string]} */ (['draft', 'the draft'])] : []), ...others];
+    return all.some(([word]) => word === value) ? all : [...all, [value, value.replace(':', ' ')]];
   };
-  const load = async () => {
-    // Without a database there are neither versions nor candidates.
-    const list = (/** @type {string} */ path) => get(path, { limit: 100 }, closed).then(({ items }) => items, () => []);
-    const [candidates, versions] = who.tenant ? [[], []] : await Promise.all([list('/candidates'), list('/versions')]);
-    others = [...candidates.map((/** @type {any} */ one) => [`candidate:${one.id}`, `candidate ${one.name || one.id}`]),
-      ...versions.map((/** @type {any} */ one) => [`version:${one.version}`, `version ${one.version}`])];
-    redraw();
-  };
+  const load = () => known(closed).then((found) => { others = found; redraw(); });
   const run = async () => {
     const asked = (number += 1);
     const body = { request, at: isTimed() ? at().toISOString() : undefined };
@@ -81,15 +87,15 @@ function open(context) {
     void run();
   };
   fromAddress();
-  void load();
+  if (!who.tenant) void load();
   return {
     changed: fromAddress,
-    resumed: () => { void load(); void run(); },
+    resumed: () => void run(),
     view: () => h('div', { class: 'stack' },
       form.view(),
       !who.tenant && h('div', { class: 'card fields', key: 'by' },
         side('a', 'Decided by', chosen()[0]?.value ?? 'live'), side('b', 'Beside it', context.query.get('b') ?? (hasDraft ? 'draft' : 'none')),
-        field('At', h('input', { type: 'datetime-local', step: '1', value: context.query.get('at') ?? '', onchange: (/** @type {any} */ event) => choose({ at: event.target.value }) }),
+        field('At', h('input', { type: 'datetime-local', step: '1', value: isTimed() ? local(at()) : '', onchange: (/** @type {any} */ event) => choose({ at: event.target.value && new Date(event.target.value).toISOString() }) }),
           { id: `${id}-at`, hint: isTimed() ? `${utc(at())}; every bucket is full then.` : 'Empty: now, with the buckets as they are.' })),
       sides.length > 0 ? h('div', { class: 'columns', key: 'sides' }, sides.map(({ value, title, result, failure }) => card(`By ${title}`, { key: value },
         failure ? problem(failure) : [verdict(result.decision), explained(result)]))) : empty('What would happen to a request?',

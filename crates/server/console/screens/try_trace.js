@@ -13,7 +13,7 @@ import { named } from './try.js';
 
 /** What the API takes at once, with some room for the policy. */
 const MOST_BYTES = 12_000_000;
-const BINS = 120;
+const BINS = 60;
 const LANES = 20;
 const WHO = ['user', 'tenant', 'client', 'ip', 'plan', 'path', 'method'];
 
@@ -62,7 +62,7 @@ export function trace({ redraw, closed }, request, chosen) {
     h('input', { type: 'file', id: `${id}-file`, onchange: (/** @type {any} */ event) => void take(event.target.files) }),
     h('p', { class: 'quiet small' }, 'One JSON request a line, with its time in milliseconds: ', h('code', null, '{"at_ms": 0, "user": "42"}'))),
     h('div', { class: 'make' },
-      fields([['times', 'Or repeat the request above'], ['every', 'One each (ms)']], values, redraw),
+      fields([['times', 'Or repeat the request'], ['every', 'One each (ms)']], values, redraw),
       button('Replay', make, { disabled: request() === null && 'Try a request first' })),
     state === 'Replaying' ? progress(state) : state,
     sides.length > 0 && h('div', { class: 'make' }, fields([['by', 'A lane for each', null, WHO]], values, redraw)),
@@ -72,11 +72,11 @@ export function trace({ redraw, closed }, request, chosen) {
 /** @param {any[]} requests @param {Replayed[]} sides @param {string} by */
 function lanes(requests, sides, by) {
   const clientOf = (/** @type {number} */ index) => String(requests[index]?.[by] ?? '—');
-  // The same clients in the same order on both sides: those who are denied most on either.
+  // The same clients in the same order on both sides: those who are denied most on either, and a few if nobody is.
   /** @type {Map<string, number>} */
   const denied = new Map();
   for (const { decided = [] } of sides) decided.forEach(({ allowed }, index) => denied.set(clientOf(index), (denied.get(clientOf(index)) ?? 0) + Number(!allowed)));
-  const clients = [...denied].sort(([, one], [, other]) => other - one).slice(0, LANES).map(([name]) => name);
+  const clients = [...denied].sort(([, one], [, other]) => other - one).filter(([, count], index) => count > 0 || index < 3).slice(0, LANES).map(([name]) => name);
   const first = requests[0]?.at_ms ?? 0;
   const span = Math.max(1, requests[requests.length - 1]?.at_ms - first || 1);
   const time = (/** @type {number} */ at) => h('span', null, first > 1e11 ? when(at, 'clock') : duration(at));
