@@ -18,7 +18,7 @@ tenants:
   - id: partner-a
     parent: system
     description: "<img src=x onerror=alert(1)>"
-    rate_limit: { sharing: enforce, sustained: { rate: 3000, window: minute }, burst: { capacity: 60 }, budget: { mode: allocated, total: 3000, overcommit_ratio: 1.2 } }
+    rate_limit: { sharing: enforce, sustained: { rate: 3000, window: minute }, burst: { capacity: 300 }, budget: { mode: allocated, total: 3000, overcommit_ratio: 1.2 } }
   - { id: tenant-a1, parent: partner-a, rate_limit: { sustained: { rate: 2000, window: minute }, burst: { capacity: 100 } } }
   - { id: tenant-a2, parent: partner-a, rate_limit: { sustained: { rate: 600, window: minute }, burst: { capacity: 100 } } }
   - { id: partner-b, parent: system, rate_limit: { sharing: inherit, sustained: { rate: 1500, window: minute }, burst: { capacity: 100 }, budget: { mode: allocated } } }
@@ -35,7 +35,7 @@ class TenantLoad:
         self.thread = threading.Thread(target=self.send, daemon=True)
 
     def send(self):
-        names = ["tenant-a1", "tenant-a2", "tenant-a1", "tenant-b1", "trials"]
+        names = ["tenant-a1", "tenant-a2", "partner-a", "tenant-b1", "trials"]
         while not self.ends.wait(0.05):
             requests = [{"tenant": name, "user": MARKUP, "path": "/api"} for name in names * 3]
             try:

@@ -18,8 +18,9 @@ module.exports = async ({ browser, base, settings, assert, decide, eventually, o
   assert.equal(await width('partner-a'), 50);
   assert.equal(await width('partner-b'), 25);
   await page.getByRole('button', { name: '2 tenants below partner-a' }).click();
-  assert.equal(await page.locator('.tenant-row').count(), 5);
+  await eventually(async () => assert.equal(await page.locator('.tenant-row').count(), 5));
   await page.getByRole('button', { name: '2 tenants below partner-a' }).click();
+  await row('tenant-a1').waitFor();
 
   // One tenant: where its numbers come from, what is left, and who is refused by it.
   await row('trials').getByRole('link').click();
@@ -40,6 +41,7 @@ module.exports = async ({ browser, base, settings, assert, decide, eventually, o
   await page.getByRole('button', { name: 'Add below' }).click();
   await add.getByLabel('Id').fill('tenant-a3');
   await add.getByLabel('Rate', { exact: true }).fill('400');
+  await add.getByLabel('Burst').fill('50');
   await add.getByText('The server would accept this').waitFor();
   await add.getByText('3,000 of 3,000 would be allotted').waitFor();
   await look(page, 'tenants-accept');
@@ -64,7 +66,7 @@ module.exports = async ({ browser, base, settings, assert, decide, eventually, o
   await row('partner-a').getByText('overcommitted').waitFor();
   await eventually(async () => {
     const limit = (await decide({ tenant: 'tenant-a3' }, 'peek')).body.limits.find((one) => one.name === 'tenant:tenant-a3');
-    assert.equal(limit?.limit, 900);
+    assert.equal(limit?.limit, 50);
   });
   assert.equal((await api('/audit?limit=1')).items[0].reason, 'a new customer');
   await look(page, 'tenants-overcommitted');
@@ -75,7 +77,7 @@ module.exports = async ({ browser, base, settings, assert, decide, eventually, o
   await page.getByText('The server would accept this').waitFor();
   await page.getByRole('dialog').getByRole('button', { name: 'Change' }).click();
   await page.getByText('tenant-a3 is changed.').waitFor();
-  assert.deepEqual((await api('/tenants/tenant-a3')).rate_limit, { sustained: { rate: 300, window: 'minute' } });
+  assert.deepEqual((await api('/tenants/tenant-a3')).rate_limit, { sustained: { rate: 300, window: 'minute' }, burst: { capacity: 50 } });
   await page.getByRole('button', { name: 'Undo' }).last().click();
   await eventually(async () => assert.equal((await api('/tenants/tenant-a3')).rate_limit.sustained.rate, 900));
   await page.getByRole('button', { name: 'Remove' }).click();

@@ -6,7 +6,7 @@
 import { call, get, post, segment } from '../api.js';
 import { ask, tell } from '../dialogs.js';
 import { duration, number } from '../format.js';
-import { bar, button, card, link, problem, progress, table } from '../parts.js';
+import { bar, button, card, facts, link, problem, progress } from '../parts.js';
 import { address } from '../router.js';
 import { h } from '../view.js';
 import { changeTenant } from './tenants_form.js';
@@ -76,16 +76,9 @@ function budget({ children, total, window, allotted, most }) {
 function applying({ limits, tenant }) {
   const told = (/** @type {any} */ one) => (one ? `${perWindow(one.rate, one.window_ms)}, burst ${number(one.burst)}` : '—');
   const from = (/** @type {string} */ id) => (id === tenant ? 'itself' : id);
-  return table({
-    caption: 'The numbers that apply', rows: limits, key: (/** @type {any} */ { upstream }) => upstream ?? '',
-    columns: [
-      { title: 'Requests', isHead: true, cell: ({ upstream }) => (upstream ? `to ${upstream}` : 'all') },
-      { title: 'Its own', cell: ({ own }) => told(own) },
-      { title: 'What applies', cell: ({ effective }) => told(effective) },
-      { title: 'From', cell: ({ origin: of }) => of && (of.rate === of.burst ? from(of.rate) : `${from(of.rate)}, burst: ${from(of.burst)}`) },
-      { title: 'For those below', cell: ({ sharing, budget: mode }) => `${sharing}, budget ${mode}` },
-    ],
-  });
+  return h('section', { class: 'stack', 'aria-label': 'The numbers that apply' }, limits.map((/** @type {any} */ { upstream, own, effective, origin: of, sharing, budget: mode }) => h('div', { key: upstream },
+    h('h3', null, upstream ? `Requests to ${upstream}` : 'All requests'),
+    facts(['What applies', told(effective)], of && ['Comes from', of.rate === of.burst ? from(of.rate) : `${from(of.rate)}, burst: ${from(of.burst)}`], ['Its own', told(own)], ['For those below', `${sharing}, budget ${mode}`]))));
 }
 
 /** @param {any} numbers */
