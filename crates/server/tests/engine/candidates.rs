@@ -207,7 +207,8 @@ fn what_holds_for_the_policy_in_force_holds_for_a_candidate() {
 
 #[test]
 fn overrides_hold_for_a_candidate_and_are_not_used_by_it() {
-    let (limiter, candidate, _) = started(LIVE, "version: 1\nlimits: [{ name: b, sustained: { rate: 2 } }]\n");
+    let (limiter, candidate, _) =
+        started(LIVE, "version: 1\nlimits: [{ name: b, sustained: { rate: 2 } }]\n");
     let who = Policy::parse("version: 1\nlimits: []\nblock: [{ user: big }]\n").expect("conditions");
     let who = RuleSet::from(who).block().entries()[0].clone();
     let used = Arc::default();

@@ -4,9 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::Clock;
+use tidegate::{Clock, Nanos};
 use tidegate_database::{CandidateRun, CandidateStep, Database, DatabaseError, UnixMillis};
-use tokio::time::Instant;
 
 use super::CandidateBoard;
 use super::running::{RunningCandidate, compile};
@@ -20,15 +19,16 @@ use crate::node::Node;
 const POLL_PAUSE: Duration = Duration::from_millis(250);
 
 /// How often what was found is written.
-const WRITE_PAUSE: Duration = Duration::from_secs(2);
+const WRITE_PAUSE: Nanos = Nanos::from_secs(2);
 
 /// Follows the candidates until the runtime ends.
 pub(in crate::control) async fn follow(node: Arc<Node>) {
-    let (mut is_failing, mut written) = (false, Instant::now());
+    let (mut is_failing, mut written) = (false, node.clock().now());
     loop {
         let mut done = catch_up(&node).await;
-        if written.elapsed() >= WRITE_PAUSE {
-            written = Instant::now();
+        let now = node.clock().now();
+        if now.saturating_sub(written) >= WRITE_PAUSE {
+            written = now;
             done = done.and(write_found(&node).await);
         }
         match (&done, is_failing) {

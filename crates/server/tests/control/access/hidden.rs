@@ -141,6 +141,13 @@ fn filled_place(kind: DatabaseKind) -> (Place, String) {
     watched.send("PUT", "/policy", "application/yaml", POLICY);
     let patched = json!({ "header:x-api-key": "zqsecret-key-9" }).to_string();
     watched.send("PATCH", "/allow/mine", "application/merge-patch+json", &patched);
+    // So that its report has keys and examples of users and of header values.
+    let draft = POLICY.replace("capacity: 2", "capacity: 1");
+    let draft = draft.replace(
+        "missing: skip, sustained: { rate: 1, window: hour } }",
+        "missing: skip, sustained: { rate: 1000 } }",
+    );
+    watched.send("POST", "/candidates", "application/yaml", &draft);
     let written =
         json!({ "id": "new", "header:x-api-key": ["zqsecret-key-7", "zqsecret-key-8"], "tenant": "shop" });
     watched.send("POST", "/allow", "application/json", &written.to_string());

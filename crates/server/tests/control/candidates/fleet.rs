@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::stricter;
+use super::{new_user, stricter};
 use crate::control::access::client::ask;
 use crate::control::fleet_node::{FleetNode, data_folder};
 use crate::control::live::fleet::PATIENCE;
@@ -39,7 +39,7 @@ impl Nodes {
     fn all_compare(&self, id: &str) {
         for (number, node) in self.nodes.iter().enumerate() {
             within(PATIENCE, "every node runs the candidate", || {
-                self.check(number, &format!("{:?}", std::time::Instant::now()));
+                self.check(number, &new_user());
                 let report = node.read(&format!("/candidates/{id}/report")).json();
                 report["nodes"].as_array().is_some_and(|nodes| {
                     nodes.iter().filter(|node| node["decisions"].as_u64() > Some(0)).count() > number

@@ -2,6 +2,8 @@
 
 mod fleet;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use serde_json::{Value, json};
 use tidegate_database::DatabaseKind;
 
@@ -33,6 +35,12 @@ fn add(api: &Api, path: &str, text: &str) -> Value {
 
 fn id_of(candidate: &Value) -> String {
     candidate["id"].as_str().expect("it has an id").to_owned()
+}
+
+/// A user who has sent nothing yet.
+fn new_user() -> String {
+    static USERS: AtomicU64 = AtomicU64::new(0);
+    format!("new-{}", USERS.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Decides this many requests of a user, and returns how many were admitted.
@@ -135,7 +143,7 @@ fn candidates_survive_a_restart_and_are_removed(kind: DatabaseKind) {
     let api = &server.api;
     let report = format!("/candidates/{id}/report");
     crate::support::within(super::live::fleet::PATIENCE, "the candidate runs again", || {
-        check(&server, &format!("{:?}", std::time::Instant::now()), 1);
+        check(&server, &new_user(), 1);
         api.read(&report)["nodes"].as_array().is_some_and(|nodes| nodes.len() == 2)
     });
     let found = api.read(&report);

@@ -56,7 +56,8 @@ fn an_override_is_in_force_everywhere_until_it_is_removed() {
             let shown = fleet.peek(0, &request);
             let id = newest.strip_prefix("/overrides/").expect("an id");
             assert_eq!(shown["limits"][0]["override"], id, "{shown}");
-            let found = fleet.api(0, "POST", "/keys/lookup", &json!({ "request": request })).expect(200).json();
+            let found =
+                fleet.api(0, "POST", "/keys/lookup", &json!({ "request": request })).expect(200).json();
             assert_eq!(found["overrides"][0]["id"], id, "{found}");
             assert_eq!(found["overrides"].as_array().map(Vec::len), Some(1), "only what applies: {found}");
             fleet.api(last, "DELETE", &newest, &Value::Null).expect(200);

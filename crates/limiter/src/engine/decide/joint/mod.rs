@@ -117,10 +117,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             return Ok(JointDecision { allowed: decision.is_allowed(), decisions: vec![decision] });
         }
         // Errors must be found before anything is counted.
-        let mut ad_hoc_buckets = SmallVec::<[Option<JointAdHoc<'_>>; 4]>::new();
-        for joint in requests {
-            ad_hoc_buckets.push(self.ad_hoc_bucket(joint, now)?);
-        }
+        let ad_hoc_buckets = requests.iter().map(|joint| self.ad_hoc_bucket(joint, now));
+        let ad_hoc_buckets: SmallVec<[_; 4]> = ad_hoc_buckets.collect::<Result<_, _>>()?;
         let set = self.active.load_full();
         let mut parts = SmallVec::<[Part<'_, '_>; 4]>::new();
         let mut gate_rulings = SmallVec::<[Option<Ruling>; 4]>::new();
@@ -130,8 +128,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             gate_rulings.push(ruling);
         }
         let gates_admit = gate_rulings.iter().flatten().all(|ruling| ruling.allowed);
-        let mut together = JointCharges::default();
-        let mut charged = SmallVec::<[PartBuckets; 4]>::new();
+        let (mut together, mut charged) = (JointCharges::default(), SmallVec::<[PartBuckets; 4]>::new());
         let ruled = parts.iter().zip(&gate_rulings);
         for (((part, ruling), joint), bucket) in ruled.zip(requests).zip(ad_hoc_buckets) {
             charged.push(match (ruling, joint.by, bucket) {
