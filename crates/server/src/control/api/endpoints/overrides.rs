@@ -160,11 +160,11 @@ fn add(call: ApiCall) -> Answering {
             author: call.principal().actor.to_string(),
             reason: reason.clone(),
         };
-        let rules = call.node.limiter().rules();
-        check_who(&entry, rules.spelling(), call.now).map_err(|wrong| unprocessable("/who", &wrong))?;
+        let spelling = call.node.limiter().rules().spelling();
+        check_who(&entry, spelling, call.now).map_err(|wrong| unprocessable("/who", &wrong))?;
         overridden.numbers().map_err(wrong_numbers)?;
         check_sight(&call, &entry, &overridden).await?;
-        check_limit(&overridden, rules.rules())?;
+        check_limit(&overridden, call.node.limiter().rules().rules())?;
         let shown = serde_json::json!(OverrideAnswer::of(&entry, &overridden, None, &call));
         // Whoever repeats the request knows the values that are masked there.
         let remembered = serde_json::json!(OverrideAnswer::masked(&entry, &overridden, None, &call));
