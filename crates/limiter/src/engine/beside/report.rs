@@ -42,7 +42,7 @@ enum Compared {
     NewlyDenied,
     NewlyAdmitted,
     /// One of the two could not be decided.
-    NotCompared,
+    Undecided,
 }
 
 /// How many decisions a candidate would make otherwise.
@@ -139,7 +139,7 @@ struct Counted {
 impl Default for ComparisonReport {
     fn default() -> ComparisonReport {
         ComparisonReport {
-            totals: Totals::new(Compared::NotCompared as usize + 1),
+            totals: Totals::new(Compared::Undecided as usize + 1),
             newly_denied: Differences::new(),
             newly_admitted: Differences::new(),
         }
@@ -155,7 +155,7 @@ impl ComparisonReport {
             both_deny: get(Compared::BothDeny),
             newly_denied: get(Compared::NewlyDenied),
             newly_admitted: get(Compared::NewlyAdmitted),
-            not_compared: get(Compared::NotCompared),
+            not_compared: get(Compared::Undecided),
         }
     }
 
@@ -207,7 +207,7 @@ impl ComparisonReport {
 
     /// Counts a decision that could not be compared.
     pub(super) fn lose_one(&self) {
-        self.totals.add(Compared::NotCompared as usize);
+        self.totals.add(Compared::Undecided as usize);
     }
 
     fn add(

@@ -346,6 +346,6 @@ mod tests {
         assert_eq!(differing.keys[0].key, "1999");
         let steps: Vec<(&str, u64)> =
             report.steps.iter().map(|step| (&*step.time, step.counts.newly_denied)).collect();
-        assert_eq!(steps, [("1970-01-01T00:01:00Z", 5), ("1970-01-01T00:01:30Z", 10)]);
+        assert_eq!(steps, [("1970-01-01T00:01:00.000Z", 5), ("1970-01-01T00:01:30.000Z", 10)]);
     }
 }
