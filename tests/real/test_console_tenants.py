@@ -6,6 +6,7 @@ import urllib.parse
 
 from console_runner import ADMIN, api, new_token, run
 from harness import Tidegate, http_request
+from postgres import PostgresServer
 
 MARKUP = "<img src=x onerror=alert(1)>"
 
@@ -52,8 +53,13 @@ class TenantLoad:
         self.thread.join()
 
 
-def with_tenants():
-    server = Tidegate(None, "--data", "data", environment={"TIDEGATE_ADMIN_TOKEN": ADMIN})
+def with_tenants(url=None):
+    """A server on SQLite, or on PostgreSQL, with the tenants above."""
+    arguments = {"environment": {"TIDEGATE_ADMIN_TOKEN": ADMIN}}
+    if url is None:
+        server = Tidegate(None, "--data", "data", **arguments)
+    else:
+        server = Tidegate(None, settings=f'database: {{ url: "{url}" }}\n', **arguments)
     api(server, "PUT", f"/policy?reason={urllib.parse.quote(MARKUP)}", POLICY, "application/yaml")
     return server
 
@@ -63,9 +69,18 @@ def tokens(server):
     return {**roles, "partner": new_token(server, "editor", "partner-a")["token"]}
 
 
-def test_tenants():
-    with with_tenants() as server, TenantLoad(server):
+def check_tenants(url=None):
+    with with_tenants(url) as server, TenantLoad(server):
         run("tenants", server, {"admin_token": ADMIN, "tokens": tokens(server)})
+
+
+def test_tenants_on_sqlite():
+    check_tenants()
+
+
+def test_tenants_on_postgresql():
+    with PostgresServer() as postgres:
+        check_tenants(postgres.url)
 
 
 def test_no_tenants():
@@ -73,8 +88,17 @@ def test_no_tenants():
         run("first_tenant", server, {"admin_token": ADMIN})
 
 
-def test_audit():
-    with with_tenants() as server, TenantLoad(server):
+def check_audit(url=None):
+    with with_tenants(url) as server, TenantLoad(server):
         api(server, "PATCH", "/tenants/tenant-a2?reason=a%20quiet%20month", {"rate_limit": {"sustained": {"rate": 500}}}, "application/merge-patch+json")
         http_request(server.admin, "GET", "/api/v1/whoami", None, {"Authorization": "Bearer wrong"})
         run("audit", server, {"admin_token": ADMIN, "tokens": tokens(server)})
+
+
+def test_audit_on_sqlite():
+    check_audit()
+
+
+def test_audit_on_postgresql():
+    with PostgresServer() as postgres:
+        check_audit(postgres.url)

@@ -63,7 +63,8 @@ module.exports = async ({ browser, base, settings, assert, decide, eventually, o
   await add.getByLabel('Reason').fill('a new customer');
   await add.getByRole('button', { name: 'Add' }).click();
   await row('tenant-a3').waitFor();
-  await row('partner-a').getByText('overcommitted').waitFor();
+  await row('partner-a').locator('.over').waitFor();
+  await page.getByRole('region', { name: 'The numbers that apply' }).getByText('900 / min').first().waitFor();
   await eventually(async () => {
     const limit = (await decide({ tenant: 'tenant-a3' }, 'peek')).body.limits.find((one) => one.name === 'tenant:tenant-a3');
     assert.equal(limit?.limit, 50);

@@ -66,10 +66,7 @@ function open(context) {
     chain = await get('/audit/verify', {}, closed).catch((error) => ({ error }));
     redraw();
   };
-  const start = () => {
-    void load();
-    if (!who.tenant) void verify();
-  };
+  const start = () => void Promise.all([load(), !who.tenant && verify()]);
   start();
 
   /** @type {ReturnType<typeof setTimeout> | undefined} */

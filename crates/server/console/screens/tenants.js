@@ -50,7 +50,9 @@ function open(context) {
   listen(redraw, closed);
   const add = async (/** @type {Tenant | null} */ above) => {
     const id = await addTenant(above, load);
-    if (id !== null) setQuery({ tenant: id, q: null });
+    if (id === null) return;
+    setQuery({ tenant: id, q: null });
+    void one.load();
   };
   const drawTree = treeCard(context, used);
 
@@ -107,7 +109,7 @@ function treeCard(context, used) {
 
 /** @param {Row} row @param {Child} bar @param {OverviewLimit | undefined} live @param {URLSearchParams} query @param {((id: string) => void) | null} toggle */
 function rowView({ tenant, depth, isOpen }, bar, live, query, toggle) {
-  const { id, children, rate: own, isAllotting, allotted, total } = tenant;
+  const { id, children, rate: own } = tenant;
   const isChosen = query.get('tenant') === id;
   return h('div', { class: isChosen ? 'tenant-row chosen' : 'tenant-row' },
     h('div', { class: 'name', style: { 'padding-left': `${Math.min(depth, 8) * 16}px` } },
@@ -116,7 +118,7 @@ function rowView({ tenant, depth, isOpen }, bar, live, query, toggle) {
       h('a', { href: address('tenants', { tenant: id, q: query.get('q') }), title: id, 'aria-current': isChosen ? 'true' : null }, id)),
     bar,
     h('div', { class: 'numbers number' },
-      live && live.denied_per_second > 0 && badge('bad', `${rate(live.denied_per_second)} refused`), isAllotting && allotted > total && badge('warn', 'overcommitted'),
+      live && live.denied_per_second > 0 && badge('bad', `${rate(live.denied_per_second)} refused`),
       own === null ? h('span', { class: 'quiet' }, 'no rate of its own') : perWindow(own, tenant.window)));
 }
 

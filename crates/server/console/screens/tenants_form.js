@@ -78,6 +78,7 @@ async function fill(title, tenant, above, send) {
   /** @type {any} */
   let trial = null;
   let turn = 0;
+  let draw = () => {};
   const attempt = async (/** @type {() => void} */ redraw) => {
     const own = ++turn;
     trial = null;
@@ -91,6 +92,7 @@ async function fill(title, tenant, above, send) {
   const isDone = await ask({
     title, confirm: tenant ? 'Change' : 'Add', wrong: () => (!values.id ? 'Give it an id.' : trial?.tone === 'bad' ? 'The server would refuse this: see above.' : null),
     body: (redraw) => {
+      draw = redraw;
       if (turn === 0) queueMicrotask(() => { if (turn === 0) void attempt(redraw); });
       return h('div', { class: 'stack' }, h('div', { class: 'fields' }, FIELDS.map(([place, label, kind], index) => {
         const set = (/** @type {string} */ value) => {
@@ -103,7 +105,10 @@ async function fill(title, tenant, above, send) {
       })), trial ? trialView(trial, before) : values.id && progress('Asking the server'));
     },
     // What was tried is what is sent: not on top of a change by somebody else.
-    run: (reason) => send(patchOf(values, old), { reason, ifMatch: trial?.version }),
+    run: (reason) => send(patchOf(values, old), { reason, ifMatch: trial?.version }).catch((error) => {
+      void attempt(draw);
+      throw error;
+    }),
   });
   if (!isDone) return null;
   drafts.save(title, null);

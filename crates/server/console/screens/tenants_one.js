@@ -57,7 +57,7 @@ export function oneTenant(context, tree, reload) {
         button('Change', () => void changeTenant(tenant, tree()?.get(tenant.parent), reload), { disabled: isOwn }),
         button('Remove', () => void remove(tenant), { disabled: isOwn || (tenant.children.length > 0 && 'Remove those below it first') }),
       ] },
-      failure !== null ? problem(failure, { retry: () => void load() }) : numbers === null ? progress('Loading its numbers')
+      failure !== null ? problem(failure, { retry: () => void load() }) : numbers?.tenant !== id ? progress('Loading its numbers')
         : h('div', { class: 'stack' }, tenant?.isAllotting && budget(tenant), applying(numbers), buckets(numbers), link(address('audit', { list: 'violations', tenant: id }), 'Its denials')));
     },
   };
