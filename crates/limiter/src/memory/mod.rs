@@ -1,6 +1,6 @@
 //! The memory store: one cache miss per decision, no locks, fixed size.
 //!
-//! - [`slot`] is the state of one key in one atomic word, [`probe`] the protocol by which keys share slots,
+//! - [`hashed_key`] is a key as it is looked up, [`slot`] its state in one atomic word, [`probe`] the protocol by which keys share slots,
 //!   [`table`] the slots themselves, [`words`] the operations on them.
 //! - [`version`] is the data attached to each version of a limit, [`home`] the charge of a slot that was written with
 //!   the caller's version, [`migrate`] the migration of one that was written with another, and [`sweep`] that of
@@ -8,6 +8,7 @@
 //! - [`overflow`] is for keys that find no slot, [`logs`] for sliding logs, which do not fit into a word.
 //! - [`window_time`] decides which of the two clocks a limit uses.
 
+mod hashed_key;
 mod home;
 mod logs;
 mod migrate;
@@ -24,7 +25,6 @@ mod words;
 mod model_tests;
 
 use std::convert::Infallible;
-use std::hash::Hash;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
@@ -36,12 +36,13 @@ use crate::history::ClockPair;
 use crate::{
     Charge, Clock, Intent, LimitError, LimitRef, MonotonicClock, NamedLimit, NowOrLater, Role, Store, Verdict,
 };
-use logs::{LogContext, LogKey, Logs};
+use logs::{LogContext, Logs};
 use overflow::Debtors;
 use sweep::Sweep;
 use table::SlotTable;
 use version::MemoryRegistry;
 
+pub(crate) use hashed_key::HashedKey;
 pub(crate) use version::MemoryVersion;
 pub(crate) use window_time::{WindowTime, charged_at};
 
@@ -113,27 +114,6 @@ pub struct Memory<C = MonotonicClock> {
     /// The removal of versions that nobody uses, while it is under way. Locked after the names of limits.
     sweep: Mutex<Option<Sweep>>,
     clock: C,
-}
-
-/// A key of one limit, hashed.
-#[derive(Clone, Copy)]
-pub(crate) struct HashedKey<'a> {
-    pub(crate) version: &'a MemoryVersion,
-    pub(crate) hash: u64,
-}
-
-impl<'a> HashedKey<'a> {
-    fn logged<'k>(self, quota: &'k LogQuota, now: Nanos) -> LogKey<'k>
-    where
-        'a: 'k,
-    {
-        LogKey { hash: self.hash, version: self.version, quota, now }
-    }
-
-    #[inline]
-    pub(crate) fn new<K: Hash + ?Sized>(version: &'a MemoryVersion, key: &K) -> HashedKey<'a> {
-        HashedKey { version, hash: version.data.hash(key) }
-    }
 }
 
 impl Memory {

@@ -124,7 +124,7 @@ pub(super) struct OverrideWork {
 }
 
 /// How often the uses of overrides are told to the database.
-const TELLING_PAUSE: Nanos = Nanos::from_secs(3);
+const REPORT_PAUSE: Nanos = Nanos::from_secs(3);
 
 /// What the database was told about the uses of overrides.
 #[derive(Debug, Default)]
@@ -142,7 +142,7 @@ impl LiveBoard {
             let mut known = self.known();
             let KnownLive { overrides, told_uses, .. } = &mut *known;
             let uses = &overrides.rules;
-            if now.saturating_sub(told_uses.at) < TELLING_PAUSE {
+            if now.saturating_sub(told_uses.at) < REPORT_PAUSE {
                 return;
             }
             told_uses.at = now;

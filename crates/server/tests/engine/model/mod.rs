@@ -11,6 +11,7 @@ mod limits;
 mod matching;
 mod meter;
 pub(crate) mod overrides;
+mod rendered;
 mod request;
 pub(crate) mod tenants;
 mod terms;
