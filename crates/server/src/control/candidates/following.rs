@@ -116,7 +116,7 @@ pub(crate) async fn write_found(node: &Arc<Node>) -> Result<(), DatabaseError> {
     let mut written = Ok(());
     for (run, steps) in found {
         match write(node, database, &run, &steps).await {
-            Ok(()) => board.running().iter_mut().for_each(|candidate| candidate.is_written(&run)),
+            Ok(()) => board.running().iter_mut().for_each(|candidate| candidate.note_written(&run)),
             Err(error) => written = Err(error),
         }
     }
@@ -138,7 +138,7 @@ async fn write_last(
 fn found(node: &Node, candidates: &mut [RunningCandidate]) -> Vec<(CandidateRun, Vec<CandidateStep>)> {
     let name = node.control().and_then(|control| control.node_id()).unwrap_or_default();
     let wall = node.clock().wall();
-    candidates.iter_mut().filter_map(|candidate| candidate.to_write(name, wall)).collect()
+    candidates.iter_mut().filter_map(|candidate| candidate.unwritten(name, wall)).collect()
 }
 
 async fn write(

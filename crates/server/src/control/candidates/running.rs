@@ -69,7 +69,11 @@ impl RunningCandidate {
     }
 
     /// What is to be written; `None` if nothing is new.
-    pub(super) fn to_write(&mut self, node: &str, wall: Nanos) -> Option<(CandidateRun, Vec<CandidateStep>)> {
+    pub(super) fn unwritten(
+        &mut self,
+        node: &str,
+        wall: Nanos,
+    ) -> Option<(CandidateRun, Vec<CandidateStep>)> {
         self.look(wall);
         if !self.is_new {
             return None;
@@ -93,7 +97,7 @@ impl RunningCandidate {
     }
 
     /// Notes that what was to be written of this run is written. The newest step is kept, since more may come to it.
-    pub(super) fn is_written(&mut self, run: &CandidateRun) {
+    pub(super) fn note_written(&mut self, run: &CandidateRun) {
         if self.run != run.run {
             return;
         }
