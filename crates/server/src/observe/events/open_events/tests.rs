@@ -319,7 +319,7 @@ fn tenants_that_are_refused_by_the_limit_of_their_parent_are_told_apart() {
         };
         assert_eq!(open.add(&incident, |_| unreachable!("there is enough space")), 0);
     }
-    let mut told: Vec<(Option<Box<str>>, Option<Box<str>>, u64)> =
+    let mut told: Vec<_> =
         open.take_all().into_iter().map(|event| (event.limit, event.tenant, event.count)).collect();
     told.sort();
     let row = |limit: &str, tenant: Option<&str>, count| (Some(limit.into()), tenant.map(Into::into), count);
