@@ -86,9 +86,8 @@ impl QueryKind {
                 let is_right = value.parse().is_ok_and(|number: u64| (least..=most).contains(&number));
                 (!is_right).then(|| format!("it must be a whole number from {least} to {most}"))
             }
-            QueryKind::Time => {
-                (parse_time(value).is_none()).then(|| "it must be a time such as 2027-01-01T00:00:00Z".to_owned())
-            }
+            QueryKind::Time => (parse_time(value).is_none())
+                .then(|| "it must be a time such as 2027-01-01T00:00:00Z".to_owned()),
             QueryKind::NeededWord(words) => {
                 (!words.contains(&value)).then(|| format!("it must be one of {}", words.join(", ")))
             }
