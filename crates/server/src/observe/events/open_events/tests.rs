@@ -319,11 +319,16 @@ fn tenants_that_are_refused_by_the_limit_of_their_parent_are_told_apart() {
         };
         assert_eq!(open.add(&incident, |_| unreachable!("there is enough space")), 0);
     }
-    let mut told: Vec<_> =
-        open.take_all().into_iter().map(|event| (event.limit, event.tenant, event.count)).collect();
+    let words = |event: AuditEvent| {
+        let (limit, tenant) = (event.limit.unwrap_or_default(), event.tenant.unwrap_or_default());
+        format!("{limit} denied {tenant:?} {} times", event.count)
+    };
+    let mut told: Vec<String> = open.take_all().into_iter().map(words).collect();
     told.sort();
-    let row = |limit: &str, tenant: Option<&str>, count| (Some(limit.into()), tenant.map(Into::into), count);
-    let wanted =
-        [row("of-all", None, 3), row("tenant:parent", Some("a"), 2), row("tenant:parent", Some("b"), 1)];
+    let wanted = [
+        "of-all denied \"\" 3 times",
+        "tenant:parent denied \"a\" 2 times",
+        "tenant:parent denied \"b\" 1 times",
+    ];
     assert_eq!(told, wanted);
 }
