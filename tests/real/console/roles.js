@@ -2,11 +2,11 @@
 'use strict';
 
 const SEEN = {
-  viewer: ['Now', 'Key', 'Nodes', 'Who am I'],
-  operator: ['Now', 'Key', 'Nodes', 'Who am I'],
-  editor: ['Now', 'Key', 'Nodes', 'Who am I'],
-  admin: ['Now', 'Key', 'Nodes', 'Tokens', 'Who am I'],
-  partner: ['Now', 'Key', 'Who am I'],
+  viewer: ['Now', 'Key', 'Try', 'Policy', 'Tenants', 'Audit', 'Nodes', 'Who am I'],
+  operator: ['Now', 'Key', 'Try', 'Policy', 'Tenants', 'Audit', 'Nodes', 'Who am I'],
+  editor: ['Now', 'Key', 'Try', 'Policy', 'Tenants', 'Audit', 'Nodes', 'Who am I'],
+  admin: ['Now', 'Key', 'Try', 'Policy', 'Tenants', 'Audit', 'Nodes', 'Tokens', 'Who am I'],
+  partner: ['Now', 'Key', 'Try', 'Tenants', 'Audit', 'Who am I'],
 };
 
 module.exports = async ({ browser, base, settings, assert, openPage, signIn, eventually, look }) => {
@@ -15,7 +15,7 @@ module.exports = async ({ browser, base, settings, assert, openPage, signIn, eve
     await signIn(page, base, settings.tokens[role]);
     const links = await page.getByRole('navigation', { name: 'Screens' }).getByRole('link').allTextContents();
     for (const screen of screens) assert.ok(links.includes(screen), `${role} sees ${screen}`);
-    for (const screen of ['Nodes', 'Tokens'].filter((one) => !screens.includes(one))) assert.ok(!links.includes(screen), `${role} does not see ${screen}`);
+    for (const screen of ['Policy', 'Nodes', 'Tokens'].filter((one) => !screens.includes(one))) assert.ok(!links.includes(screen), `${role} does not see ${screen}`);
     // An address that somebody was sent leads nowhere.
     if (!screens.includes('Tokens')) {
       await page.goto(`${base}/console/tokens`);
