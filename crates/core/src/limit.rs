@@ -147,7 +147,9 @@ impl Meter {
     pub fn is_idle_for(&self, state: u64, longest_fill: Nanos, now: Nanos) -> bool {
         match self {
             Meter::TokenBucket(quota) => {
-                state == 0 || token_bucket::is_full(state, quota, now.saturating_sub(longest_fill))
+                // A later `now` is read as the end before anything is subtracted from it.
+                let then = now.min(Nanos::END).saturating_sub(longest_fill);
+                state == 0 || token_bucket::is_full(state, quota, then)
             }
             Meter::SlidingWindow(_) | Meter::FixedWindow(_) => self.is_idle(state, now),
         }

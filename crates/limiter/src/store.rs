@@ -59,7 +59,8 @@ pub trait Store: Send + Sync {
     /// An edit of the limit applies to keys in whatever variant they were charged: the tokens move on by the edit's
     /// [`Carry`], from what the variant was before the edit to what it is after it. A multiplier multiplies the new
     /// numbers; fixed numbers stay what they are, so an edit that keeps the tokens leaves such a key as it is. A denial
-    /// leaves a key in the variant it is stored in, and its wait is long enough for that variant too.
+    /// leaves a key in the variant it is stored in, and its wait is long enough for that variant too; but for two
+    /// nanoseconds, if the cost is above the capacity there.
     ///
     /// # Errors
     /// The scaled numbers are out of range, or the store cannot hold more limits. Overrides take at most half of the
@@ -145,7 +146,7 @@ pub struct NamedLimit<'a> {
 }
 
 /// A limit registered in a store; cheap to clone. As long as one is held, the store remembers the numbers that the
-/// limit had when it was registered, and every later edit of the limit, which takes less than 300 bytes: hold it as long
+/// limit had when it was registered, and every later edit of the limit, which takes less than 320 bytes: hold it as long
 /// as it is in force or a request uses it, and register the limit again for the next one.
 #[derive(Clone)]
 pub struct LimitRef(Arc<Named>);

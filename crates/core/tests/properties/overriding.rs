@@ -43,6 +43,17 @@ fn model(quota: &Quota) -> Bucket {
     Bucket::new(quota.rate().tokens(), Nanos::new(quota.rate().nanos()), quota.capacity())
 }
 
+fn quota_of(meter: &Meter) -> Quota {
+    let Meter::TokenBucket(quota) = meter else { unreachable!("it is a bucket") };
+    *quota
+}
+
+/// What is above the capacity of the stored numbers comes in after the instant at which it was full in them, which is
+/// known to the nanosecond only.
+fn rounding(cost: Cost, stored: &Quota) -> Nanos {
+    if cost.get() > stored.capacity() { Nanos::new(2) } else { Nanos::ZERO }
+}
+
 fn carried(from: (LimitVariant, &Meter), state: u64, to: (LimitVariant, &Meter), now: Nanos) -> u64 {
     if from.0 == to.0 {
         state
@@ -83,7 +94,7 @@ proptest! {
             let (from, to) = (variants[stored].0, variants[wanted].0);
             let (found, meter) = (word.clone(), meter(&variants[wanted].1));
             let mut next = Word { meter, state: carried((from, &word.meter), word.state, (to, &meter), now) };
-            let Meter::TokenBucket(quota) = meter else { unreachable!() };
+            let quota = quota_of(&meter);
             let mut expected = match () {
                 () if from == to => held.clone(),
                 () if from.numbers == to.numbers => held.retrusted(model(&quota), now),
@@ -104,7 +115,9 @@ proptest! {
             } else if !said.is_allowed() && cost.get() <= quota.capacity() {
                 let wait = found.meter.time_until_held(found.state, cost, now).expect("a bucket");
                 let wait = if from == to { Nanos::ZERO } else { wait };
-                let then = now.saturating_add(wait.max(said.wait().expect("it holds that at times")));
+                let rounding = rounding(cost, &quota_of(&found.meter));
+                let wait = wait.max(said.wait().expect("it holds that at times")).saturating_add(rounding);
+                let then = now.saturating_add(wait);
                 if then <= Nanos::END {
                     let state = carried((from, &found.meter), found.state, (to, &meter), then);
                     let kept = Word { meter, state }.take(cost, then);

@@ -13,7 +13,7 @@ use super::{ClockPair, scaled};
 /// It refers to the next one, so whoever holds a generation can follow all edits since then, and the generations that
 /// nobody holds are dropped. Each edit has its own instant and its own rounding, so the edits since then cannot be
 /// replaced by one. They are few: the policy in force holds the newest generations, a request those of the policy by
-/// which it was decided. So there is one link, of less than 300 bytes, for each edit of the limit during the longest
+/// which it was decided. So there is one link, of less than 320 bytes, for each edit of the limit during the longest
 /// request in progress. Only whoever puts policies in force makes edits, no client does.
 #[derive(Debug)]
 pub struct Generation {

@@ -12,10 +12,10 @@ use crate::http::client::Client;
 use crate::support::home::policy;
 use crate::support::server::Server;
 
-/// How many denials of different users a request leads to: enough to fill the table of a thread, which is then written.
+/// How many denials of different users a request leads to.
 const DENIALS: usize = 1_000;
-/// How many such requests a round has.
-const BATCHES: usize = 4;
+/// How many such requests a round has: enough that a thread finds no more room for open events, and they are written.
+const BATCHES: usize = 14;
 
 /// Denies each of many users once: the first request of each is allowed.
 fn deny(client: &mut Client, round: usize, batch: usize) {

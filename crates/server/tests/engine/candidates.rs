@@ -12,7 +12,7 @@ use tidegate_server::wire::trace_line;
 
 use crate::engine::Case;
 use crate::generate::case;
-use crate::properties::cases;
+use crate::properties::{cases, on_large_stack};
 
 type Virtual = Limiter<Memory<ManualClock>, ManualClock>;
 type Tried = Arc<Candidate<Memory<ManualClock>, ManualClock>>;
@@ -86,11 +86,8 @@ fn check_pair(one: &Case, other: &Case) -> Result<(), String> {
 
 #[test]
 fn a_report_equals_a_replay_and_no_decision_changes() {
-    // Two random policies at once take more stack than a test has.
-    let checking = std::thread::Builder::new().stack_size(64 << 20).spawn(check_pairs);
-    if let Err(panic) = checking.expect("a thread").join() {
-        std::panic::resume_unwind(panic);
-    }
+    // Two random policies at once.
+    on_large_stack(check_pairs);
 }
 
 fn check_pairs() {

@@ -12,7 +12,7 @@ use crate::engine::Case;
 use crate::generate::{OverrideStep, case, override_steps};
 use crate::model::Model;
 use crate::model::overrides::Override;
-use crate::properties::cases;
+use crate::properties::{cases, on_large_stack};
 
 /// The overrides of a step, for the limits of a policy.
 fn named(case: &Case, step: &OverrideStep) -> Vec<Override> {
@@ -97,6 +97,11 @@ fn judge(case: &Case, steps: &[OverrideStep]) -> Result<(), String> {
 
 #[test]
 fn the_engine_decides_as_the_model_does_while_overrides_come_and_go() {
+    // A random policy, and random overrides of it.
+    on_large_stack(check_overrides);
+}
+
+fn check_overrides() {
     let source_file = Some(file!());
     let config = Config { cases: cases(), source_file, max_shrink_iters: 4_000, ..Config::default() };
     let result = TestRunner::new(config).run(&(case(), override_steps()), |(case, steps)| {

@@ -19,6 +19,14 @@ pub(crate) fn cases() -> u32 {
     std::env::var("TIDEGATE_MODEL_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(2_000)
 }
 
+/// Runs a check of random cases that take more stack than a test has.
+pub(crate) fn on_large_stack(check: fn()) {
+    let checking = std::thread::Builder::new().stack_size(64 << 20).spawn(check);
+    if let Err(panic) = checking.expect("a thread").join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
 /// Runs a check on random cases, and reports the smallest that fails.
 pub(crate) fn check(cases: u32, test: impl Fn(&Case) -> Result<(), String>) {
     let source_file = Some(file!());

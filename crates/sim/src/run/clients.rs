@@ -88,8 +88,9 @@ async fn send_request(
         run.record.refused(task);
     }
     let mut notes = lock(&run.notes);
-    // A cost above the capacity is refused without a call.
-    let can_be = keys.iter().all(|&(limit, _)| cost <= run.scenario.limits[limit].limit.capacity());
+    // A cost above the capacity is refused without a call; an override may have lowered the capacity.
+    let can_be = keys.iter().all(|&(limit, _)| cost <= run.scenario.limits[limit].limit.capacity())
+        && (answer.retry_after.is_some() || run.scenario.overrides.is_empty());
     if can_be && !answer.allowed && !answer.without_store && !answer.is_blocked {
         notes.refusals.push((node, until, charges.iter().map(|&(bucket, _)| bucket).collect()));
     }

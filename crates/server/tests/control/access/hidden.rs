@@ -160,8 +160,11 @@ fn filled_place(kind: DatabaseKind) -> (Place, String) {
         json!({ "tenant": "shop", "header:x-api-key": "zqsecret-live" }),
         json!({ "tenant": "zqother", "user": "zqother-live", "jwt:sub": "zqsecret-sub-live" }),
     ] {
-        let body = json!({ "who": who, "until": "2100-01-01T00:00:00Z" }).to_string();
-        watched.send("POST", "/keys/block", "application/json", &body);
+        let limit = format!("tenant:{}", who["tenant"].as_str().expect("a tenant"));
+        let mut body = json!({ "who": who, "until": "2100-01-01T00:00:00Z" });
+        watched.send("POST", "/keys/block", "application/json", &body.to_string());
+        (body["limit"], body["multiplier"]) = (json!(limit), json!(1.5));
+        watched.send("POST", "/overrides", "application/json", &body.to_string());
     }
     let headers = json!({ "x-api-key": "zqsecret-of-zqother", "x-plan": "zqsecret-plan-1" });
     let reset = json!({ "request": { "tenant": "zqother", "user": "zqother-someone", "headers": headers } });

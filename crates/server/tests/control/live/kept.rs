@@ -89,7 +89,7 @@ fn a_repeated_request_is_done_once(kind: DatabaseKind) {
         assert_eq!(first.json()["id"], second.json()["id"]);
         assert_eq!(first.header("location"), second.header("location"));
         assert!(!second.body.contains("zqsecret"), "{}", second.body);
-        let doubled = json!({ "who": { "user": "42" }, "limit": "per-user", "multiplier": 2 });
+        let doubled = json!({ "who": { "user": "77" }, "limit": "per-user", "multiplier": 2 });
         let twice = [(), ()].map(|()| repeat(&node, "/overrides", &name("o"), &doubled).expect(201).json());
         assert_eq!(twice[0]["id"], twice[1]["id"]);
         // A request that is refused has used no key.

@@ -26,7 +26,7 @@ pub(crate) fn look(bucket: Option<&Bucket>, quota: &Quota, cost: i128, now: i128
         (ceil(&until(quota.capacity)), until(cost.min(quota.capacity)))
     };
     let (mut full_in, mut enough_in) = times(&here, &quota.rate);
-    let names_a_wait = here < whole(cost) && cost <= quota.capacity;
+    let names_a_wait = cost > 0 && here < whole(cost) && cost <= quota.capacity;
     if let Some(other) = bucket.filter(|bucket| names_a_wait && bucket.quota != *quota) {
         let (full, enough) = times(&other.came_in(now), &other.quota.rate);
         (full_in, enough_in) = (full_in.max(full), enough_in.max(enough));
@@ -67,6 +67,11 @@ fn level(bucket: Option<&Bucket>, quota: &Quota, now: i128) -> Exact {
 }
 
 impl Bucket {
+    /// The override in whose numbers it was last charged.
+    pub(crate) fn overridden(&self) -> Option<&str> {
+        self.quota.overridden.as_deref()
+    }
+
     /// The level, and what has come in since the bucket was full: a request with more trust may take that.
     fn came_in(&self, now: i128) -> Exact {
         let elapsed = Clock::of(&self.quota).reads(now) - &self.at;

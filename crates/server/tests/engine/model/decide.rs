@@ -284,7 +284,11 @@ impl Model {
                     Wait::For(wait) if queues => now + wait,
                     _ => return (limit, reading),
                 };
-                let charged = meter::charge(self.usage.get(&bucket(&limit)), &limit.quota, limit.cost, at);
+                let stored = self.usage.get(&bucket(&limit));
+                // Who is charged in advance has the numbers of the override from now on.
+                let moved =
+                    stored.filter(|_| at > now).and_then(|used| meter::moved(used, &limit.quota, now));
+                let charged = meter::charge(moved.as_ref().or(stored), &limit.quota, limit.cost, at);
                 let then = meter::look(Some(&charged), &limit.quota, 0, at);
                 let reading = Reading { reset: then.reset + (at - now), ..then };
                 self.usage.insert(bucket(&limit), charged);

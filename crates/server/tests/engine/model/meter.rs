@@ -104,6 +104,12 @@ pub(crate) fn charge(usage: Option<&Usage>, quota: &Quota, cost: i128, now: i128
     }
 }
 
+/// The usage in the numbers of a quota, if it is stored in those of another override.
+pub(crate) fn moved(usage: &Usage, quota: &Quota, now: i128) -> Option<Usage> {
+    let Usage::Bucket(stored) = usage else { return None };
+    (stored.overridden() != quota.overridden.as_deref()).then(|| charge(Some(usage), quota, 0, now))
+}
+
 fn bucket_of(usage: Option<&Usage>) -> Option<&bucket::Bucket> {
     usage.map(|usage| match usage {
         Usage::Bucket(bucket) => &**bucket,
