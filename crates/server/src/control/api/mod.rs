@@ -123,6 +123,13 @@ async fn answer_to(
     (route.handler)(call).await
 }
 
+/// The methods to name in `Allow`, of routes whose path is whole or has values. A whole path is a resource of its own: the
+/// document describes `/trust/outcomes` and `/trust/{user}` apart, though a user may have that name.
+fn methods_of(found: Vec<(bool, Method)>) -> Vec<Method> {
+    let has_whole = found.iter().any(|(is_whole, _)| *is_whole);
+    found.into_iter().filter(|(is_whole, _)| *is_whole || !has_whole).map(|(_, method)| method).collect()
+}
+
 /// The route of a request, and the values in its path.
 fn find(method: &Method, path: &str) -> Result<(&'static ApiRoute, PathValues), ApiError> {
     let method = if *method == Method::HEAD { &Method::GET } else { method };
@@ -132,10 +139,10 @@ fn find(method: &Method, path: &str) -> Result<(&'static ApiRoute, PathValues), 
         if route.method == *method {
             return Ok((route, values));
         }
-        allowed.push(route.method.clone());
+        allowed.push((!route.path.contains('{'), route.method.clone()));
     }
     match allowed.is_empty() {
         true => Err(ApiError::NoRoute),
-        false => Err(ApiError::Method { allowed }),
+        false => Err(ApiError::Method { allowed: methods_of(allowed) }),
     }
 }

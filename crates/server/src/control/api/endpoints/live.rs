@@ -239,12 +239,14 @@ fn remove(call: ApiCall) -> Answering {
 
 /// The reason for what is done: that of the body, else that of the query or the header.
 pub(super) fn reason(call: &ApiCall, in_body: Option<String>) -> Result<Option<String>, ApiError> {
+    // The query and the header are checked also where the body has a reason.
+    let elsewhere = call.reason()?;
     match in_body {
         Some(reason) if reason.len() > REASON_BYTES_MAX => {
             Err(unprocessable("/reason", "it is longer than 1,024 bytes"))
         }
         Some(reason) => Ok(Some(reason)),
-        None => call.reason(),
+        None => Ok(elsewhere),
     }
 }
 
