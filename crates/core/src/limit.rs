@@ -197,14 +197,25 @@ impl Meter {
         }
     }
 
-    /// The time until a state, if it stays at its own trust, holds `cost` for a charge at another trust; `None`
-    /// for windows, where staying makes no difference.
-    pub fn time_until_held(&self, state: u64, cost: Cost, now: Nanos) -> Option<Nanos> {
-        match self {
+    /// The time until a state, if it stays in its own variant, holds `cost` for a charge by `to`, at another trust or
+    /// (`is_overridden`) in the numbers of another override; `None` for windows, where staying makes no difference.
+    pub fn time_until_held(
+        &self,
+        state: u64,
+        (to, is_overridden): (&Meter, bool),
+        cost: Cost,
+        now: Nanos,
+    ) -> Option<Nanos> {
+        match (self, to) {
+            (Meter::TokenBucket(from), Meter::TokenBucket(to))
+                if is_overridden && cost.get() > from.capacity() =>
+            {
+                Some(token_bucket::time_until_held_in(state, from, to, cost, now))
+            }
             // Only a bucket refills at a rate that depends on trust; the counts of a window are the same
             // whenever they are carried over.
-            Meter::TokenBucket(quota) => Some(token_bucket::time_until_held(state, quota, cost, now)),
-            Meter::SlidingWindow(_) | Meter::FixedWindow(_) => None,
+            (Meter::TokenBucket(quota), _) => Some(token_bucket::time_until_held(state, quota, cost, now)),
+            (Meter::SlidingWindow(_) | Meter::FixedWindow(_), _) => None,
         }
     }
 

@@ -59,8 +59,7 @@ pub trait Store: Send + Sync {
     /// An edit of the limit applies to keys in whatever variant they were charged: the tokens move on by the edit's
     /// [`Carry`], from what the variant was before the edit to what it is after it. A multiplier multiplies the new
     /// numbers; fixed numbers stay what they are, so an edit that keeps the tokens leaves such a key as it is. A denial
-    /// leaves a key in the variant it is stored in, and its wait is long enough for that variant too; but for two
-    /// nanoseconds, if the cost is above the capacity there.
+    /// leaves a key in the variant it is stored in, and its wait is long enough for that variant too.
     ///
     /// # Errors
     /// The scaled numbers are out of range, or the store cannot hold more limits. Overrides take at most half of the

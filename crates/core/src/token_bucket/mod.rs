@@ -158,6 +158,16 @@ pub fn time_until_held(state: u64, quota: &Quota, cost: Cost, now: Nanos) -> Nan
     quota.nanos_of(u64::try_from(missing).unwrap_or(u64::MAX))
 }
 
+/// The time until a state that stays in the numbers of one override holds `cost` for a charge in those of another, of
+/// which the cost is above the capacity of `from`: until it is full, and then until the rest has come in at the rate of
+/// `to`, as [`carry_override`] counts it.
+pub fn time_until_held_in(state: u64, from: &Quota, to: &Quota, cost: Cost, now: Nanos) -> Nanos {
+    let full_at = from.nanos_of(state);
+    let rest = u64::from(cost.get().saturating_sub(from.capacity())).saturating_mul(to.token());
+    let held_at = to.nanos_of(to.ticks_at(full_at).saturating_add(rest));
+    held_at.max(full_at).saturating_sub(now)
+}
+
 /// Is the bucket full, and would a bucket of `capacity` tokens that refills at the same rate be full too? Then
 /// the state can be dropped without losing anything, even if the key is next charged at that higher trust.
 #[inline]

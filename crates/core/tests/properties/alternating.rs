@@ -146,7 +146,7 @@ proptest! {
             if said.is_allowed() && cost > Cost::ZERO {
                 held = expected;
             } else if !said.is_allowed() && cost.get() <= quota.capacity() {
-                let wait = found_under.time_until_held(found, cost, now).expect("a bucket");
+                let wait = found_under.time_until_held(found, (&word.meter, false), cost, now).expect("a bucket");
                 let then = now.saturating_add(wait.max(said.wait().expect("it holds that at times")));
                 if then <= Nanos::END {
                     let kept = key.at(Mood { forgets: false, ..*mood }, then).take(cost, then);

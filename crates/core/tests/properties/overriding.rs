@@ -48,12 +48,6 @@ fn quota_of(meter: &Meter) -> Quota {
     *quota
 }
 
-/// What is above the capacity of the stored numbers comes in after the instant at which it was full in them, which is
-/// known to the nanosecond only.
-fn rounding(cost: Cost, stored: &Quota) -> Nanos {
-    if cost.get() > stored.capacity() { Nanos::new(2) } else { Nanos::ZERO }
-}
-
 fn carried(from: (LimitVariant, &Meter), state: u64, to: (LimitVariant, &Meter), now: Nanos) -> u64 {
     if from.0 == to.0 {
         state
@@ -113,10 +107,9 @@ proptest! {
                 (stored, word, held) = (wanted, next, expected);
                 kept.push(Charge { cost, at: now });
             } else if !said.is_allowed() && cost.get() <= quota.capacity() {
-                let wait = found.meter.time_until_held(found.state, cost, now).expect("a bucket");
+                let wait = found.meter.time_until_held(found.state, (&meter, from.numbers != to.numbers), cost, now).expect("a bucket");
                 let wait = if from == to { Nanos::ZERO } else { wait };
-                let rounding = rounding(cost, &quota_of(&found.meter));
-                let wait = wait.max(said.wait().expect("it holds that at times")).saturating_add(rounding);
+                let wait = wait.max(said.wait().expect("it holds that at times"));
                 let then = now.saturating_add(wait);
                 if then <= Nanos::END {
                     let state = carried((from, &found.meter), found.state, (to, &meter), then);

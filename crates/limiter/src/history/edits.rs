@@ -95,17 +95,29 @@ pub fn carry_word_to_variant(
     }
 }
 
-/// Corrects a decision on a state that is stored in another variant; `unchanged` returns that stored state. A
+/// The state of a key in another variant than that of a charge, as it stays if nothing is charged.
+#[derive(Clone, Copy, Debug)]
+pub struct StoredElsewhere {
+    /// The numbers it is stored in.
+    pub meter: Meter,
+    /// The state.
+    pub word: u64,
+    /// Are these the numbers of another override, or only of another trust?
+    pub is_overridden: bool,
+}
+
+/// Corrects a decision by `wanted` on a state that is stored in another variant; `unchanged` returns that stored state. A
 /// denial writes nothing, so the state stays in that variant: the wait must be long enough for it too.
 pub fn extend_wait_for_stored_variant(
     decision: LimitDecision,
-    unchanged: impl FnOnce() -> Option<(Meter, u64)>,
-    cost: Cost,
+    unchanged: impl FnOnce() -> Option<StoredElsewhere>,
+    (wanted, cost): (&Limit, Cost),
     now: Nanos,
 ) -> LimitDecision {
     let Outcome::Denied { retry_after } = decision.outcome else { return decision };
-    let Some((meter, word)) = unchanged() else { return decision };
-    let held_after = |cost| meter.time_until_held(word, cost, now).unwrap_or(Nanos::ZERO);
+    let (Some(stored), Some(wanted)) = (unchanged(), wanted.meter()) else { return decision };
+    let to = (wanted, stored.is_overridden);
+    let held_after = |cost| stored.meter.time_until_held(stored.word, to, cost, now).unwrap_or(Nanos::ZERO);
     LimitDecision {
         outcome: Outcome::Denied { retry_after: retry_after.max(held_after(cost)) },
         reset_after: decision.reset_after.max(held_after(Cost::new(decision.limit))),

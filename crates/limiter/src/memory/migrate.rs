@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tidegate_core::{Limit, Meter, Nanos};
 
 use super::version::{LimitIdentity, MemoryReader, MemoryVersion};
-use crate::history::edits::carry_word_to_variant;
+use crate::history::edits::{StoredElsewhere, carry_word_to_variant};
 use crate::history::{FoundVersion, Generation};
 
 /// A version: the caller's own, or one found by its number.
@@ -88,13 +88,14 @@ impl MemoryReader<'_> {
         &self,
         (from, word): (u32, u64),
         decided: &MemoryVersion,
-    ) -> Option<(Meter, u64)> {
+    ) -> Option<StoredElsewhere> {
         let found = self.known(from, decided);
         if found.variant == decided.variant {
             return None;
         }
         let (limit, word) = edited(&found, word, &decided.generation);
-        limit.meter().map(|meter| (*meter, word))
+        let is_overridden = found.variant.numbers != decided.variant.numbers;
+        limit.meter().map(|meter| StoredElsewhere { meter: *meter, word, is_overridden })
     }
 }
 

@@ -359,7 +359,7 @@ fn extend_wait(
     now: Nanos,
 ) -> LimitDecision {
     let unchanged = || rules.reader.unchanged((found.tag.version(), found.state), version);
-    extend_wait_for_stored_variant(decision, unchanged, cost, now)
+    extend_wait_for_stored_variant(decision, unchanged, (&version.limit, cost), now)
 }
 
 /// A window of one slot.

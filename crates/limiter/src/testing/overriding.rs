@@ -90,7 +90,9 @@ pub(super) fn full_at_less<H: Harness>(harness: &H) {
     assert_eq!(bench.left(&raised, b"key", at(2_000)), 50, "30 a second since");
     let denied = bench.take(&raised, b"key", 60, at(2_000));
     assert!(!denied.is_allowed() && denied.remaining == 50, "a denial leaves it as it is: {denied:?}");
-    let then = at(2_000).saturating_add(denied.wait().expect("it will hold that"));
+    let wait = denied.wait().expect("it will hold that").get().next_multiple_of(1_000);
+    assert_eq!(wait, 333_334_000, "the ten that are missing, at 30 a second");
+    let then = at(2_000).saturating_add(Nanos::new(wait));
     assert!(bench.take(&raised, b"key", 60, then).is_allowed(), "as full as a new one");
     // And down again: of the tokens that are left, as many as the limit holds.
     let _ = bench.take(&raised, b"down", 5, START);

@@ -15,7 +15,7 @@
 
 use std::sync::Arc;
 
-use tidegate::history::edits::{Edit, carry_word_to_variant};
+use tidegate::history::edits::{Edit, StoredElsewhere, carry_word_to_variant};
 use tidegate::history::scaled;
 use tidegate::{Algorithm, Carry, Cost, Limit, LimitVariant, Meter, Nanos};
 use tidegate_core::sliding_log::Log;
@@ -35,7 +35,7 @@ pub(crate) struct MigratedState {
     /// The state in its numbers.
     pub(crate) state: State,
     /// If the variant changed: the bucket as it stays if nothing is charged.
-    pub(crate) unchanged: Option<(Meter, u64)>,
+    pub(crate) unchanged: Option<StoredElsewhere>,
     /// Is a token of the requested version still a token of this one?
     pub(crate) keeps_tokens: bool,
     /// Was the stored value no valid state?
@@ -96,7 +96,8 @@ impl LimitRegistry {
         let is_other = version.variant != numbers.variant;
         let unchanged = match (&limit, &state) {
             (Limit::Meter(meter @ Meter::TokenBucket(_)), State::Word(word)) if is_other => {
-                Some((*meter, *word))
+                let is_overridden = version.variant.numbers != numbers.variant.numbers;
+                Some(StoredElsewhere { meter: *meter, word: *word, is_overridden })
             }
             _ => None,
         };

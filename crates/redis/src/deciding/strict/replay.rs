@@ -97,7 +97,8 @@ impl Replay<'_> {
             }
             _ => unreachable!("a state is of its limit's kind"),
         };
-        extend_wait_for_stored_variant(decision, || self.draft.parts[index].unchanged, entry.cost, self.at)
+        let unchanged = || self.draft.parts[index].unchanged;
+        extend_wait_for_stored_variant(decision, unchanged, (&entry.limit, entry.cost), self.at)
     }
 
     fn refuses(&self, index: usize, decision: &LimitDecision) -> bool {

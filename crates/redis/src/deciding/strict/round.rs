@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate::{Charge, Cost, Limit, LimitDecision, Meter, Nanos, Role};
+use tidegate::history::edits::StoredElsewhere;
+use tidegate::{Charge, Cost, Limit, LimitDecision, Nanos, Role};
 
 use super::replay::{States, refuse_for_now, replay};
 use super::{DeadlineCheck, LimitState};
@@ -30,7 +31,7 @@ pub(super) struct CallPart {
     index: usize,
     version: Arc<RedisVersion>,
     /// If it was found at another trust: the bucket as it stays if nothing is charged.
-    pub(super) unchanged: Option<(Meter, u64)>,
+    pub(super) unchanged: Option<StoredElsewhere>,
 }
 
 /// The result of one call.

@@ -28,8 +28,9 @@ pub(crate) fn look(bucket: Option<&Bucket>, quota: &Quota, cost: i128, now: i128
     let (mut full_in, mut enough_in) = times(&here, &quota.rate);
     let names_a_wait = cost > 0 && here < whole(cost) && cost <= quota.capacity;
     if let Some(other) = bucket.filter(|bucket| names_a_wait && bucket.quota != *quota) {
-        let (full, enough) = times(&other.came_in(now), &other.quota.rate);
-        (full_in, enough_in) = (full_in.max(full), enough_in.max(enough));
+        let held_in = |tokens: i128| other.held_in(tokens, quota, now);
+        full_in = full_in.max(ceil(&held_in(quota.capacity)));
+        enough_in = enough_in.max(held_in(cost));
     }
     (here, full_in, enough_in)
 }
@@ -55,8 +56,7 @@ fn level(bucket: Option<&Bucket>, quota: &Quota, now: i128) -> Exact {
     }
     if bucket.quota.overridden != quota.overridden && level >= whole(bucket.quota.capacity) {
         // Full since an instant, to the nanosecond; since then it fills up in the new numbers.
-        let missing = whole(bucket.quota.capacity) - &bucket.tokens;
-        let full_at = ceil(&(&bucket.at + missing / &bucket.quota.rate)).min(now);
+        let full_at = bucket.full_at().min(now);
         let clock = Clock::of(quota);
         let since = clock.reads(now) - clock.reads(full_at);
         let held = whole(bucket.quota.capacity) + &quota.rate * since;
@@ -70,6 +70,23 @@ impl Bucket {
     /// The override in whose numbers it was last charged.
     pub(crate) fn overridden(&self) -> Option<&str> {
         self.quota.overridden.as_deref()
+    }
+
+    /// The time until a bucket that is not charged meanwhile holds so many tokens for a charge by `quota`.
+    fn held_in(&self, tokens: i128, quota: &Quota, now: i128) -> Exact {
+        if self.quota.overridden == quota.overridden || tokens <= self.quota.capacity {
+            return ((whole(tokens) - self.came_in(now)) / &self.quota.rate).max(whole(0));
+        }
+        // It is full at an instant, to the nanosecond; from then on it fills up in the new numbers.
+        let full_at = self.full_at();
+        let rest = whole(tokens - self.quota.capacity) / &quota.rate;
+        (Clock::of(quota).reads(full_at) + rest).max(whole(full_at)) - whole(now)
+    }
+
+    /// The instant at which it is full, rounded up to the nanosecond.
+    fn full_at(&self) -> i128 {
+        let missing = whole(self.quota.capacity) - &self.tokens;
+        ceil(&(&self.at + missing / &self.quota.rate))
     }
 
     /// The level, and what has come in since the bucket was full: a request with more trust may take that.
