@@ -88,7 +88,7 @@ fn encoded(key: &BucketKey, args: SmallVec<[Vec<u8>; 8]>) -> EncodedCall {
     EncodedCall { script: scripts::LIVE.script(false), keys, args }
 }
 
-fn digits(number: u64) -> Vec<u8> {
+pub(super) fn digits(number: u64) -> Vec<u8> {
     number.to_string().into_bytes()
 }
 
@@ -123,15 +123,20 @@ pub(crate) fn decode_page(reply: &Value) -> Result<SharedLivePage, LinkError> {
 }
 
 fn page(reply: &Value) -> Option<SharedLivePage> {
+    let (head, members) = head_and_members(reply)?;
+    let entries = members.chunks(2).map(entry).collect::<Option<_>>()?;
+    Some(SharedLivePage { head, entries })
+}
+
+/// The parts of a page: the head, and members each with its sequence; none if nothing is new.
+pub(super) fn head_and_members(reply: &Value) -> Option<(SharedLiveHead, &[Value])> {
     let Value::Array(parts) = reply else { return None };
-    let (head, entries) = match parts.as_slice() {
-        [epoch, sequence] => ((epoch, sequence), &[][..]),
-        [epoch, sequence, Value::Array(entries)] => ((epoch, sequence), entries.as_slice()),
+    let (epoch, sequence, members) = match parts.as_slice() {
+        [epoch, sequence] => (epoch, sequence, &[][..]),
+        [epoch, sequence, Value::Array(members)] => (epoch, sequence, members.as_slice()),
         _ => return None,
     };
-    let head = SharedLiveHead { epoch: number(head.0)?, sequence: number(head.1)? };
-    let entries = entries.chunks(2).map(entry).collect::<Option<_>>()?;
-    Some(SharedLivePage { head, entries })
+    Some((SharedLiveHead { epoch: number(epoch)?, sequence: number(sequence)? }, members))
 }
 
 fn entry(pair: &[Value]) -> Option<SharedLiveEntry> {
@@ -167,7 +172,7 @@ pub(crate) fn decode_change(reply: &Value) -> Result<SharedLiveOutcome, LinkErro
     outcome.ok_or_else(|| garbled("a change of live entries", reply))
 }
 
-fn number(value: &Value) -> Option<u64> {
+pub(super) fn number(value: &Value) -> Option<u64> {
     match value {
         Value::BulkString(digits) => str::from_utf8(digits).ok()?.parse().ok(),
         _ => None,

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use tidegate_core::Nanos;
 
 use super::link::LinkError;
-use super::live::SharedLiveHead;
+use super::live::{SharedLiveHead, digits, head_and_members, number};
 use super::scripts;
 use super::wire::{EncodedCall, garbled};
 use crate::registry::BucketKey;
@@ -68,10 +68,6 @@ fn encoded(key: &BucketKey, args: SmallVec<[Vec<u8>; 8]>) -> EncodedCall {
     EncodedCall { script: scripts::TRUST.script(false), keys, args }
 }
 
-fn digits(number: u64) -> Vec<u8> {
-    number.to_string().into_bytes()
-}
-
 /// Encodes a call that reads what is new.
 pub(crate) fn encode_trust_page(key: &BucketKey, seen: SharedLiveHead, most: u32) -> EncodedCall {
     let args = [b"read".to_vec(), digits(seen.epoch), digits(seen.sequence), digits(most.into())];
@@ -105,13 +101,7 @@ pub(crate) fn decode_trust_page(reply: &Value) -> Result<SharedTrustPage, LinkEr
 }
 
 fn page(reply: &Value) -> Option<SharedTrustPage> {
-    let Value::Array(parts) = reply else { return None };
-    let (head, members) = match parts.as_slice() {
-        [epoch, sequence] => ((epoch, sequence), &[][..]),
-        [epoch, sequence, Value::Array(members)] => ((epoch, sequence), members.as_slice()),
-        _ => return None,
-    };
-    let head = SharedLiveHead { epoch: number(head.0)?, sequence: number(head.1)? };
+    let (head, members) = head_and_members(reply)?;
     let accounts = members.chunks(2).map(listed).collect::<Option<_>>()?;
     Some(SharedTrustPage { head, accounts })
 }
@@ -163,13 +153,6 @@ pub(crate) fn decode_trust_change(reply: &Value) -> Result<SharedTrustOutcome, L
         _ => None,
     };
     outcome.ok_or_else(|| garbled("a change of trust accounts", reply))
-}
-
-fn number(value: &Value) -> Option<u64> {
-    match value {
-        Value::BulkString(digits) => str::from_utf8(digits).ok()?.parse().ok(),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -3,35 +3,12 @@
 use redis::Commands;
 use tidegate::Nanos;
 use tidegate_redis::{
-    MaintenanceGuard, RedisClientOptions, RedisStore, SharedAccount, SharedAccountEdit, SharedLiveHead,
-    SharedTrustChange, SharedTrustOutcome, StoreMode, StoreOptions,
+    SharedAccount, SharedAccountEdit, SharedLiveHead, SharedTrustChange, SharedTrustOutcome,
 };
-use tokio::runtime::Runtime;
 
-use crate::support::{Redis, fresh_prefix, runtime};
+use crate::live::Board;
 
-/// A store on a server of its own.
-struct Accounts {
-    server: Redis,
-    runtime: Runtime,
-    store: RedisStore,
-    prefix: String,
-    _guard: MaintenanceGuard,
-}
-
-impl Accounts {
-    fn new() -> Accounts {
-        let (server, runtime, prefix) = (Redis::start(), runtime(), fresh_prefix());
-        let _inside = runtime.enter();
-        let deadline = std::time::Duration::from_secs(5);
-        let client = RedisClientOptions { deadline, ..RedisClientOptions::new(server.url()) };
-        let options = StoreOptions { prefix: prefix.clone(), ..StoreOptions::new(StoreMode::Strict) };
-        let (store, guard) = RedisStore::connect(client, options).expect("the address is one");
-        runtime.block_on(store.first_attempt()).expect("the server answers");
-        drop(_inside);
-        Accounts { server, runtime, store, prefix, _guard: guard }
-    }
-
+impl Board {
     fn found(&self, users: &[&str]) -> Vec<SharedAccount> {
         let users: Vec<String> = users.iter().map(ToString::to_string).collect();
         self.runtime.block_on(self.store.trust_accounts(&users)).expect("the server answers")
@@ -39,10 +16,10 @@ impl Accounts {
 
     /// Sets the texts of users, as whoever has just found them.
     fn set(&self, users: &[&str], text: &str, lasts: Option<u64>, most: usize) -> SharedTrustOutcome {
-        self.change(self.found(users), text, lasts, most)
+        self.change_accounts(self.found(users), text, lasts, most)
     }
 
-    fn change(
+    fn change_accounts(
         &self,
         found: Vec<SharedAccount>,
         text: &str,
@@ -58,7 +35,7 @@ impl Accounts {
     }
 
     /// What is new after a head: the new head, and each user with its text.
-    fn after(&self, seen: SharedLiveHead, most: u32) -> (SharedLiveHead, Vec<String>) {
+    fn accounts_after(&self, seen: SharedLiveHead, most: u32) -> (SharedLiveHead, Vec<String>) {
         let page = self.runtime.block_on(self.store.trust_page(seen, most)).expect("the server answers");
         let shown = |account: SharedAccount| {
             format!("{}={}", account.user, String::from_utf8(account.text).expect("it was text"))
@@ -69,17 +46,17 @@ impl Accounts {
 
 #[test]
 fn accounts_are_read_in_the_order_of_their_changes() {
-    let accounts = Accounts::new();
-    assert_eq!(accounts.after(SharedLiveHead::default(), 10), (SharedLiveHead::default(), vec![]));
+    let accounts = Board::new();
+    assert_eq!(accounts.accounts_after(SharedLiveHead::default(), 10), (SharedLiveHead::default(), vec![]));
     assert_eq!(accounts.set(&["a", "ab", "a b"], "1", None, 10), SharedTrustOutcome::Changed(3));
     assert_eq!(accounts.set(&["a"], "{\"x\":\n2}", None, 10), SharedTrustOutcome::Changed(4));
-    let (head, all) = accounts.after(SharedLiveHead::default(), 10);
+    let (head, all) = accounts.accounts_after(SharedLiveHead::default(), 10);
     assert_eq!((head.sequence, all), (4, vec!["ab=1".into(), "a b=1".into(), "a={\"x\":\n2}".into()]));
     let seen = SharedLiveHead { sequence: 2, ..head };
-    assert_eq!(accounts.after(seen, 1).1, ["a b=1"]);
-    assert_eq!(accounts.after(head, 10), (head, vec![]));
+    assert_eq!(accounts.accounts_after(seen, 1).1, ["a b=1"]);
+    assert_eq!(accounts.accounts_after(head, 10), (head, vec![]));
     let other = SharedLiveHead { epoch: head.epoch + 1, ..head };
-    assert_eq!(accounts.after(other, 10).1.len(), 3, "another epoch: everything");
+    assert_eq!(accounts.accounts_after(other, 10).1.len(), 3, "another epoch: everything");
     let found = accounts.found(&["ab", "nobody", "a"]);
     let sequences: Vec<u64> = found.iter().map(|account| account.sequence).collect();
     assert_eq!((sequences, found[2].text.as_slice()), (vec![2, 0, 4], &b"{\"x\":\n2}"[..]));
@@ -87,29 +64,29 @@ fn accounts_are_read_in_the_order_of_their_changes() {
 
 #[test]
 fn a_change_is_made_as_a_whole_and_only_on_what_was_found() {
-    let accounts = Accounts::new();
+    let accounts = Board::new();
     accounts.set(&["a", "b"], "1", None, 3);
-    let before = accounts.after(SharedLiveHead::default(), 10);
+    let before = accounts.accounts_after(SharedLiveHead::default(), 10);
     assert_eq!(accounts.set(&["a", "c", "d"], "2", None, 3), SharedTrustOutcome::Full);
     let found = accounts.found(&["b", "a"]);
-    assert_eq!(accounts.after(SharedLiveHead::default(), 10), before);
+    assert_eq!(accounts.accounts_after(SharedLiveHead::default(), 10), before);
     assert_eq!(accounts.set(&["a"], "3", None, 3), SharedTrustOutcome::Changed(3));
-    assert_eq!(accounts.change(found, "4", None, 3), SharedTrustOutcome::Stale);
+    assert_eq!(accounts.change_accounts(found, "4", None, 3), SharedTrustOutcome::Stale);
     let late = accounts.found(&["c"]);
     assert_eq!(accounts.set(&["c"], "5", None, 3), SharedTrustOutcome::Changed(4));
-    assert_eq!(accounts.change(late, "6", None, 3), SharedTrustOutcome::Stale, "it was not there");
-    assert_eq!(accounts.after(SharedLiveHead::default(), 10).1, ["b=1", "a=3", "c=5"]);
+    assert_eq!(accounts.change_accounts(late, "6", None, 3), SharedTrustOutcome::Stale, "it was not there");
+    assert_eq!(accounts.accounts_after(SharedLiveHead::default(), 10).1, ["b=1", "a=3", "c=5"]);
 }
 
 #[test]
 fn what_has_ended_makes_room_after_an_hour() {
-    let accounts = Accounts::new();
+    let accounts = Board::new();
     accounts.set(&["a"], "1", Some(0), 4);
     accounts.set(&["b"], "1", None, 4);
     accounts.set(&["c"], "1", Some(60_000), 4);
     assert_eq!(accounts.set(&["b", "nobody"], "", None, 4), SharedTrustOutcome::Changed(4));
     assert_eq!(
-        accounts.after(SharedLiveHead::default(), 10).1,
+        accounts.accounts_after(SharedLiveHead::default(), 10).1,
         ["a=1", "c=1", "b="],
         "everybody learns of it"
     );
@@ -121,7 +98,7 @@ fn what_has_ended_makes_room_after_an_hour() {
         let _: () = connection.zadd(&ends, user, 1).expect("a key");
     }
     assert_eq!(accounts.set(&["d", "e"], "1", None, 4), SharedTrustOutcome::Changed(6));
-    assert_eq!(accounts.after(SharedLiveHead::default(), 10).1, ["c=1", "d=1", "e=1"]);
+    assert_eq!(accounts.accounts_after(SharedLiveHead::default(), 10).1, ["c=1", "d=1", "e=1"]);
     // A text without an end takes the place of one with an end.
     accounts.set(&["c"], "2", None, 4);
     let left: usize = connection.zcard(&ends).expect("a key");
@@ -130,14 +107,14 @@ fn what_has_ended_makes_room_after_an_hour() {
 
 #[test]
 fn a_server_that_has_lost_its_keys_begins_another_epoch() {
-    let accounts = Accounts::new();
+    let accounts = Board::new();
     accounts.set(&["a", "b"], "1", None, 10);
-    let (before, _) = accounts.after(SharedLiveHead::default(), 10);
+    let (before, _) = accounts.accounts_after(SharedLiveHead::default(), 10);
     let mut connection = accounts.server.connection();
     let _: () = connection.del(format!("{}:1:{{trust}}:head", accounts.prefix)).expect("a key");
-    assert_eq!(accounts.after(before, 10).0, SharedLiveHead::default());
+    assert_eq!(accounts.accounts_after(before, 10).0, SharedLiveHead::default());
     accounts.set(&["c"], "2", None, 10);
-    let (after, all) = accounts.after(before, 10);
+    let (after, all) = accounts.accounts_after(before, 10);
     assert!(after.epoch > before.epoch, "{after:?}");
     assert_eq!(all, ["c=2"]);
 }

@@ -95,13 +95,13 @@ pub(crate) static BURSTS: ScriptClocks = timed!("bursts.lua");
 pub(crate) static PENALTIES: ScriptClocks = timed!("penalties.lua");
 
 /// Reads and changes live entries.
-pub(crate) static LIVE: ScriptClocks = timed!("live.lua");
+pub(crate) static LIVE: ScriptClocks = timed!("shared/sequence.lua", "live.lua");
 
 /// Lets nodes tell each other of themselves.
 pub(crate) static FLEET: ScriptClocks = timed!("fleet.lua");
 
 /// Reads and changes what is known about users.
-pub(crate) static TRUST: ScriptClocks = timed!("trust.lua");
+pub(crate) static TRUST: ScriptClocks = timed!("shared/sequence.lua", "trust.lua");
 
 /// Records a heartbeat, and counts the nodes.
 pub(crate) static HEARTBEAT: ScriptClocks = timed!("heartbeat.lua");

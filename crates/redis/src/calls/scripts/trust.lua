@@ -1,28 +1,10 @@
 -- What is known about users beside violations, for all nodes. KEYS: the head, `epoch:sequence`; two sorted sets of the same
 -- members: by sequence, and with equal scores (so in the order of users); and a sorted set of users by the instant in
 -- milliseconds at which they are forgotten. A member is a user, its sequence and a text, with line feeds between; the text
--- is empty if nothing is known any more. ARGV: 'read', an epoch, a sequence, and how many members after it to return; 'find' and users; or 'change',
--- how many users there may be, how many milliseconds what has ended is kept, and of each user its name, the sequence that
--- it must still have ('0': none), in how many milliseconds the text says nothing any more or '', and the text.
-local call = redis.call
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-
-local function number(value)
-  return string.format('%.0f', value)
-end
-
-local head = call('MGET', KEYS[1])[1]
-local epoch, sequence = string.match(head or '', '^(%d+):(%d+)$')
-epoch, sequence = epoch or '0', tonumber(sequence or 0)
-
-if ARGV[1] == 'read' then
-  local answer = { epoch, number(sequence) }
-  if ARGV[2] ~= epoch or tonumber(ARGV[3]) ~= sequence then
-    local after = ARGV[2] == epoch and '(' .. ARGV[3] or '-inf'
-    answer[3] = call('ZRANGE', KEYS[2], after, '+inf', 'BYSCORE', 'LIMIT', 0, ARGV[4], 'WITHSCORES')
-  end
-  return answer
-end
+-- is empty if nothing is known any more. ARGV: 'read', an epoch, a sequence, and how many members after it to return;
+-- 'find' and users; or 'change', how many users there may be, how many milliseconds what has ended is kept, and of each
+-- user its name, the sequence that it must still have ('0': none), in how many milliseconds the text says nothing any more
+-- or '', and the text.
 
 -- The member of a user, its sequence and its text.
 local function find(user)
