@@ -147,14 +147,13 @@ fn shown_now(nodes: &[FleetNode], caller: &Principal, tenants: &Tenants, now: Na
     if caller.tenant.is_some() {
         return Overview { time, limits, ..Overview::empty() };
     }
-    // Not `sum`, which is -0 of nothing.
-    let denied = rates.denied.values().fold(0.0, |sum, rate| sum + rate);
+    let denied = rates.denied.values().sum();
     Overview {
         time,
-        decisions_per_second: Some(rates.allowed + denied),
-        allowed_per_second: Some(rates.allowed),
-        denied_per_second: Some(denied),
-        denied_by_reason: rates.denied,
+        decisions_per_second: Some(shown(rates.allowed + denied)),
+        allowed_per_second: Some(shown(rates.allowed)),
+        denied_per_second: Some(shown(denied)),
+        denied_by_reason: rates.denied.into_iter().map(|(reason, rate)| (reason, shown(rate))).collect(),
         limits,
         decision_time_us: DecisionTimes::of(&rates.sum),
         kill_switch: Some(nodes.iter().any(|node| node.figures.kill_switch)),
@@ -202,18 +201,22 @@ fn shows(caller: &Principal, tenants: &Tenants, limit: &str) -> bool {
         || limit.strip_prefix(TENANT_PREFIX).is_some_and(|tenant| caller.sees(tenants, Some(tenant)))
 }
 
-/// Figures for each second, summed over nodes whose last seconds were not equally long.
+/// Figures for each second, summed over nodes whose last seconds were not equally long. Each count of each node is rounded to
+/// a tenth before it is added to anything: so whatever is shown adds up, over reasons, limits and nodes.
 #[derive(Debug, Default)]
 struct Rates {
-    allowed: f64,
-    denied: BTreeMap<String, f64>,
-    limits: BTreeMap<String, (f64, f64)>,
+    allowed: Tenths,
+    denied: BTreeMap<String, Tenths>,
+    limits: BTreeMap<String, (Tenths, Tenths)>,
     sum: Figures,
 }
 
+/// Tenths of decisions a second.
+type Tenths = u64;
+
 impl Rates {
     fn add(&mut self, figures: &Figures) {
-        let rate = |count: u64| per_second(count, figures.millis);
+        let rate = |count: u64| tenths(count, figures.millis);
         self.allowed += rate(figures.allowed);
         for (reason, count) in &figures.denied {
             *self.denied.entry(reason.clone()).or_default() += rate(*count);
@@ -226,9 +229,14 @@ impl Rates {
     }
 }
 
-/// A count as a rate, to a tenth.
-fn per_second(count: u64, millis: u64) -> f64 {
-    if millis == 0 { 0.0 } else { (count as f64 * 10_000.0 / millis as f64).round() / 10.0 }
+/// A count as a rate.
+fn tenths(count: u64, millis: u64) -> Tenths {
+    let rounded = u128::from(count) * 10_000 + u128::from(millis / 2);
+    u64::try_from(rounded.checked_div(u128::from(millis)).unwrap_or(0)).unwrap_or(u64::MAX)
+}
+
+fn shown(rate: Tenths) -> f64 {
+    rate as f64 / 10.0
 }
 
 impl DecisionTimes {
@@ -239,16 +247,17 @@ impl DecisionTimes {
     }
 }
 
-impl From<(String, (f64, f64))> for OverviewLimit {
-    fn from((name, (allowed_per_second, denied_per_second)): (String, (f64, f64))) -> OverviewLimit {
-        OverviewLimit { name, allowed_per_second, denied_per_second }
+impl From<(String, (Tenths, Tenths))> for OverviewLimit {
+    fn from((name, (allowed, denied)): (String, (Tenths, Tenths))) -> OverviewLimit {
+        OverviewLimit { name, allowed_per_second: shown(allowed), denied_per_second: shown(denied) }
     }
 }
 
 impl From<&FleetNode> for OverviewNode {
     fn from(node: &FleetNode) -> OverviewNode {
         let FleetNode { report, figures: told } = node;
-        let (allowed, denied) = (told.figures.allowed, told.figures.denials());
+        let rate = |count: u64| tenths(count, told.figures.millis);
+        let denied: Tenths = told.figures.denied.values().map(|count| rate(*count)).sum();
         let mut problems = told.problems.clone();
         if let Some(error) = &report.error {
             problems.insert("policy".to_owned(), error.clone());
@@ -261,8 +270,8 @@ impl From<&FleetNode> for OverviewNode {
             problems,
             mode: told.mode.clone(),
             store_up: told.store_up,
-            decisions_per_second: per_second(allowed + denied, told.figures.millis),
-            denied_per_second: per_second(denied, told.figures.millis),
+            decisions_per_second: shown(rate(told.figures.allowed) + denied),
+            denied_per_second: shown(denied),
         }
     }
 }
@@ -281,6 +290,43 @@ impl Overview {
             kill_switch: None,
             overshoot_bound_tokens: None,
             nodes: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn node(millis: u64, allowed: u64, denied: &[u64]) -> FleetNode {
+        let denied =
+            denied.iter().enumerate().map(|(index, count)| (format!("reason-{index}"), *count)).collect();
+        let figures = Figures { millis, allowed, denied, ..Figures::default() };
+        FleetNode {
+            report: tidegate_database::NodeReport::default(),
+            figures: super::super::figures::NodeFigures { figures, ..Default::default() },
+        }
+    }
+
+    proptest! {
+        /// Over reasons and over nodes, however long the last second of each was.
+        #[test]
+        fn what_is_shown_adds_up(
+            nodes in prop::collection::vec((1_u64..3_000, 0_u64..50, prop::collection::vec(0_u64..50, 0..4)), 0..5),
+        ) {
+            let nodes: Vec<FleetNode> =
+                nodes.iter().map(|(millis, allowed, denied)| node(*millis, *allowed, denied)).collect();
+            let caller = Principal::admin();
+            let overview = shown_now(&nodes, &caller, &Tenants::default(), Nanos::ZERO);
+            let all = |rates: &mut dyn Iterator<Item = f64>| rates.map(|rate| (rate * 10.0).round()).sum::<f64>();
+            let one = |rate: Option<f64>| (rate.expect("the caller sees all") * 10.0).round();
+            let (decided, denied) = (one(overview.decisions_per_second), one(overview.denied_per_second));
+            prop_assert_eq!(all(&mut overview.nodes.iter().map(|node| node.decisions_per_second)), decided);
+            prop_assert_eq!(all(&mut overview.nodes.iter().map(|node| node.denied_per_second)), denied);
+            prop_assert_eq!(all(&mut overview.denied_by_reason.values().copied()), denied);
+            prop_assert_eq!(one(overview.allowed_per_second) + denied, decided);
         }
     }
 }

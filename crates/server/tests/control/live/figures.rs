@@ -29,14 +29,18 @@ fn every_node_shows_the_figures_of_the_whole_fleet() {
             }
             most.iter().all(|most| *most > 0.0)
         });
-        let listed = get(0, "/nodes");
-        assert_eq!(count(&listed["items"]), nodes, "{shared:?}: {listed}");
-        assert!(listed["items"].as_array().expect("a list").iter().all(|node| node["version"] == json!(1)));
-        if nodes == 3 {
+        // A node that has not told of itself for some seconds, on a busy machine, is not listed until it does.
+        within(PATIENCE, &format!("{shared:?}: all nodes are listed"), || {
+            let listed = get(0, "/nodes");
+            let items = listed["items"].as_array().expect("a list");
+            assert!(items.iter().all(|node| node["version"] == json!(1)), "{listed}");
+            items.len() == nodes
+        });
+        within(PATIENCE, &format!("{shared:?}: all nodes are listed in pages"), || {
             let page = get(0, "/nodes?limit=2");
-            let cursor = page["next"].as_str().expect("there is more").to_owned();
+            let Some(cursor) = page["next"].as_str() else { return nodes == 1 };
             let rest = get(0, &format!("/nodes?limit=2&cursor={}", cursor.replace(':', "%3A")));
-            assert_eq!((count(&page["items"]), count(&rest["items"]), &rest["next"]), (2, 1, &Value::Null));
-        }
+            (count(&page["items"]), count(&rest["items"]), &rest["next"]) == (2, 1, &Value::Null)
+        });
     }
 }
