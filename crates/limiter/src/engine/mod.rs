@@ -65,7 +65,7 @@ pub use decide::joint::{Joint, JointBy, JointDecision};
 pub use decision::{Decision, LimitStanding};
 pub use keys::ChosenLimits;
 pub use limiter::{BURST_KEYS_MAX, InvalidCredentials, Limiter, LimiterError};
-pub use observe::{Incident, IncidentKind, Observer};
+pub use observe::{AdHocDenial, Incident, IncidentKind, Observer};
 pub use queue::places::QueuePlace;
 pub use reason::Reason;
 pub use tidegate_document::unmapped;

@@ -20,6 +20,13 @@ use crate::{BurstCount, BurstSubject, Clock, Store};
 pub trait Observer: fmt::Debug + Send + Sync {
     /// Called on the thread that decides, before the decision is returned: it must be fast and must not block.
     fn observe(&self, incident: &Incident<'_, '_>);
+
+    /// Called in the same way when an ad hoc bucket denies a request. Such a decision takes less than half a microsecond, so
+    /// an observer that only counts a repetition can do that without making an [`Incident`].
+    #[inline]
+    fn observe_ad_hoc(&self, denial: &AdHocDenial<'_>) {
+        self.observe(&denial.incident());
+    }
 }
 
 /// What happened.
@@ -97,17 +104,35 @@ impl<'a, 'q> Incident<'a, 'q> {
 }
 
 /// The denial of an ad hoc bucket.
-pub(super) fn ad_hoc_denied(observer: &dyn Observer, key: &[u8], decision: &LimitDecision, at: Nanos) {
-    let reason = if decision.is_never() { Reason::CostExceedsCapacity } else { Reason::TokenBucketExceeded };
-    observer.observe(&Incident {
-        reason: Some(reason),
-        name: Some("throttle"),
-        algorithm: Some(Algorithm::TokenBucket),
-        key,
-        remaining: Some(decision.remaining),
-        retry_after: decision.wait(),
-        ..Incident::bare(IncidentKind::LimitExceeded, at)
-    });
+#[derive(Clone, Copy, Debug)]
+pub struct AdHocDenial<'a> {
+    /// The key of the bucket.
+    pub key: &'a [u8],
+    /// What was decided.
+    pub decision: &'a LimitDecision,
+    /// When it happened, on the monotonic clock.
+    pub at: Nanos,
+}
+
+impl<'a> AdHocDenial<'a> {
+    /// Why the request was denied.
+    #[inline]
+    pub fn reason(&self) -> Reason {
+        if self.decision.is_never() { Reason::CostExceedsCapacity } else { Reason::TokenBucketExceeded }
+    }
+
+    /// The denial as an incident.
+    pub fn incident<'q>(&self) -> Incident<'a, 'q> {
+        Incident {
+            reason: Some(self.reason()),
+            name: Some("throttle"),
+            algorithm: Some(Algorithm::TokenBucket),
+            key: self.key,
+            remaining: Some(self.decision.remaining),
+            retry_after: self.decision.wait(),
+            ..Incident::bare(IncidentKind::LimitExceeded, self.at)
+        }
+    }
 }
 
 impl<S: Store, C: Clock> Limiter<S, C> {

@@ -17,7 +17,7 @@ use super::active::Active;
 use super::counting::counters::{RuleCounters, RuleOutcome, RuleSnapshot};
 use super::counting::stats::Stats;
 use super::decision::{Decision, Refuser, RuleStanding, Ruling};
-use super::observe::{self, Observer};
+use super::observe::{AdHocDenial, Observer};
 use super::reason::Reason;
 use crate::charge::TimedCost;
 use crate::memory::HashedKey;
@@ -284,7 +284,7 @@ impl<C: Clock> AdHocBuckets<C> {
         }
         self.counters.count(RuleOutcome::Denied);
         if let Some(observer) = &self.observer {
-            observe::ad_hoc_denied(&**observer, key, decision, now);
+            observer.observe_ad_hoc(&AdHocDenial { key, decision, at: now });
         }
     }
 }

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidegate::engine::{Incident, IncidentKind, Observer};
+use tidegate::engine::{AdHocDenial, Incident, IncidentKind, Observer};
 use tidegate::{Algorithm, MonotonicClock, Nanos};
 
 pub use event::{AuditEvent, EventName, EventSeverity};
@@ -197,6 +197,13 @@ impl Observer for EventQueue {
         merged += usize::from(is_burst && incident.name.is_none());
         if merged > 0 {
             self.waiting.counts.merged.fetch_add(merged as u64, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn observe_ad_hoc(&self, denial: &AdHocDenial<'_>) {
+        if !self.waiting.open.continues(denial) {
+            self.observe(&denial.incident());
         }
     }
 }

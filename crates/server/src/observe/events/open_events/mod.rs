@@ -18,7 +18,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tidegate::engine::{Incident, IncidentKind};
+use tidegate::engine::{AdHocDenial, Incident, IncidentKind};
 use tidegate::{Algorithm, Nanos};
 use tidegate_policy::TENANT_PREFIX;
 
@@ -82,6 +82,12 @@ impl OpenEvents {
         OpenEvents { shards, runs: Runs::new(), shared_left, hash_keys: RandomState::new(), room }
     }
 
+    /// Counts a denial without the lock, if it repeats the last ones of this thread. Otherwise it is to be added.
+    #[inline]
+    pub(super) fn continues(&self, denial: &AdHocDenial<'_>) -> bool {
+        self.runs.continues(denial)
+    }
+
     /// Adds an incident. If there is no room for it, `hand_over` gets the events of the shard, and gives them back if it
     /// cannot take them; they are merged then. Returns how many were merged. Whoever takes a table from `hand_over` calls
     /// [`OpenEvents::release`] when it is written.
@@ -91,9 +97,6 @@ impl OpenEvents {
         incident: &Incident<'_, '_>,
         hand_over: impl FnOnce(EventTable) -> Result<(), EventTable>,
     ) -> usize {
-        if self.runs.continues(incident) {
-            return 0;
-        }
         let (thread, hash) = (number_of_thread(), self.hash(incident));
         let mut shard = self.shard(thread % SHARDS);
         Runs::end();

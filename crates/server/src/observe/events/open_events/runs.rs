@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::Nanos;
-use tidegate::engine::{Incident, IncidentKind, Reason};
+use tidegate::engine::{AdHocDenial, Incident, IncidentKind, Reason};
 
 use super::{EventTable, SHARDS};
 use crate::observe::events::event::AuditEvent;
@@ -102,26 +102,23 @@ impl Runs {
         Runs { id: NEXT.fetch_add(1, Ordering::Relaxed), slots }
     }
 
-    /// Counts an incident if it continues the run of this thread.
+    /// Counts a denial if it continues the run of this thread.
     #[inline]
-    pub(super) fn continues(&self, incident: &Incident<'_, '_>) -> bool {
-        if !is_of_ad_hoc_bucket(incident) {
-            return false;
-        }
+    pub(super) fn continues(&self, denial: &AdHocDenial<'_>) -> bool {
         LAST.with_borrow_mut(|last| {
-            if !last.is_running || !last.is_same(self.id, incident) {
+            if !last.is_running || !last.is_same(self.id, Some(denial.reason()), denial.key) {
                 return false;
             }
             let Some(slot) = self.slots.get(last.thread) else { return false };
             let collected = slot.collected.load(Ordering::Relaxed);
             if last.collected != collected {
                 (last.collected, last.has_trace) = (collected, false);
-                slot.first.store(incident.at.get(), Ordering::Relaxed);
+                slot.first.store(denial.at.get(), Ordering::Relaxed);
             }
             if !last.has_trace && is_traced() {
                 return false;
             }
-            slot.count_one(incident);
+            slot.count_one(denial);
             true
         })
     }
@@ -189,10 +186,10 @@ impl Runs {
 
 impl RunNumbers {
     #[inline]
-    fn count_one(&self, incident: &Incident<'_, '_>) {
-        self.last.store(incident.at.get(), Ordering::Relaxed);
-        self.remaining.store(incident.remaining.map_or(NOTHING, u64::from), Ordering::Relaxed);
-        self.retry_after.store(incident.retry_after.map_or(NOTHING, Nanos::get), Ordering::Relaxed);
+    fn count_one(&self, denial: &AdHocDenial<'_>) {
+        self.last.store(denial.at.get(), Ordering::Relaxed);
+        self.remaining.store(u64::from(denial.decision.remaining), Ordering::Relaxed);
+        self.retry_after.store(denial.decision.wait().map_or(NOTHING, Nanos::get), Ordering::Relaxed);
         // No other thread writes to it, so this needs no atomic addition.
         self.count.store(self.count.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
@@ -200,12 +197,12 @@ impl RunNumbers {
 
 impl LastDenial {
     #[inline]
-    fn is_same(&self, runs: u64, incident: &Incident<'_, '_>) -> bool {
-        self.runs == runs && self.reason == incident.reason && self.key[..self.key_bytes] == *incident.key
+    fn is_same(&self, runs: u64, reason: Option<Reason>, key: &[u8]) -> bool {
+        self.runs == runs && self.reason == reason && self.key[..self.key_bytes] == *key
     }
 
     fn note(&mut self, runs: u64, incident: &Incident<'_, '_>) {
-        if self.is_same(runs, incident) {
+        if self.is_same(runs, incident.reason, incident.key) {
             self.repeats = self.repeats.saturating_add(1);
             return;
         }

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use tidegate::engine::{Reason, Request};
+use tidegate::{LimitDecision, Outcome};
 use tidegate_policy::{Descriptor, Facts};
 
 use super::*;
@@ -138,24 +139,18 @@ fn equal_events_of_several_threads_are_one() {
     assert_eq!(told.iter().map(|event| event.count).collect::<Vec<_>>(), [2 * SHARDS as u64]);
 }
 
-/// Adds the denial of an ad hoc bucket.
+/// Adds the denial of an ad hoc bucket, as the observer does.
 fn add_ad_hoc(open: &OpenEvents, key: &str, at: u64) {
-    let incident = Incident {
-        kind: IncidentKind::LimitExceeded,
-        reason: Some(Reason::TokenBucketExceeded),
-        name: Some("throttle"),
-        algorithm: Some(Algorithm::TokenBucket),
-        key: key.as_bytes(),
-        key_parts: &[],
-        facts: None,
-        subject: None,
-        remaining: Some(at as u32 % 7),
-        retry_after: Some(Nanos::from_millis(at)),
-        at: Nanos::from_millis(at),
-        policy_version: None,
-        is_violation: false,
+    let decision = LimitDecision {
+        outcome: Outcome::Denied { retry_after: Nanos::from_millis(at) },
+        limit: 7,
+        remaining: at as u32 % 7,
+        reset_after: Nanos::ZERO,
     };
-    assert_eq!(open.add(&incident, |_| unreachable!("there is enough space")), 0);
+    let denial = AdHocDenial { key: key.as_bytes(), decision: &decision, at: Nanos::from_millis(at) };
+    if !open.continues(&denial) {
+        assert_eq!(open.add(&denial.incident(), |_| unreachable!("there is enough space")), 0);
+    }
 }
 
 proptest! {
