@@ -88,9 +88,13 @@ async fn send_request(
         run.record.refused(task);
     }
     let mut notes = lock(&run.notes);
-    // A cost above the capacity is refused without a call; an override may have lowered the capacity.
-    let can_be = keys.iter().all(|&(limit, _)| cost <= run.scenario.limits[limit].limit.capacity())
-        && (answer.retry_after.is_some() || run.scenario.overrides.is_empty());
+    // A cost above the capacity is refused without a call.
+    let can_be = keys.iter().all(|&(limit, _)| {
+        let capacity = run.scenario.limits[limit].limit.capacity();
+        // An override may have lowered the capacity; then the refusal says that no wait helps.
+        let lowest = u64::from(capacity) * u64::from(run.scenario.lowest_override()) / 100;
+        cost <= capacity && (answer.retry_after.is_some() || u64::from(cost) <= lowest)
+    });
     if can_be && !answer.allowed && !answer.without_store && !answer.is_blocked {
         notes.refusals.push((node, until, charges.iter().map(|&(bucket, _)| bucket).collect()));
     }

@@ -22,6 +22,12 @@ pub struct OverrideChange {
 }
 
 impl Scenario {
+    /// The lowest multiplier of its overrides, in hundredths; 100 if none is lower.
+    pub(crate) fn lowest_override(&self) -> u16 {
+        let multipliers = self.overrides.iter().flat_map(|change| [change.busiest, change.others]).flatten();
+        multipliers.min().unwrap_or(100).min(100)
+    }
+
     /// One limit that the clients exceed, with overrides that come and go.
     pub(super) fn of_overrides(seed: u64) -> Scenario {
         let mut random = Random::new(seed ^ 0x6f76_6572_7269_6465);

@@ -68,11 +68,17 @@ fn a_reset_and_a_grant_reach_every_node_and_let_no_more_through() {
         // Never above the capacity.
         let body = json!({ "request": request("/limited"), "limit": "per-user", "tokens": 4_000_000 });
         let granted = fleet.api(last, "POST", "/keys/grant", &body).expect(200).json();
-        let remaining = granted["limits"][0]["remaining"].as_u64().expect("a number");
-        match shared {
-            // Another node may have leased some of it by then.
-            Shared::Hybrid => assert!(remaining <= 5, "{granted}"),
-            _ => assert_eq!(remaining, 5, "{shared:?}: {granted}"),
+        if shared == Shared::Hybrid {
+            // Other nodes may have leased some of it by then, and then the answer shows less. All of it is somewhere.
+            let mut all = 0;
+            within(PATIENCE, "a full bucket can be taken, on whatever nodes", || {
+                all += (0..nodes).map(|node| admitted(&fleet, node, "/limited")).sum::<usize>();
+                all >= 5
+            });
+            all += (0..nodes).map(|node| admitted(&fleet, node, "/limited")).sum::<usize>();
+            assert_eq!(all, 5, "and no more");
+        } else {
+            assert_eq!(granted["limits"][0]["remaining"], 5, "{shared:?}: {granted}");
         }
         within(PATIENCE, "the events say who did it", || {
             fleet
