@@ -37,6 +37,15 @@ impl DraftLimit {
             shadow: false,
         }
     }
+
+    /// Adds to the comment above the entry; what is there already stays.
+    pub(crate) fn remark(&mut self, text: &str) {
+        let comment = self.comment.get_or_insert_default();
+        if !comment.is_empty() {
+            comment.push(' ');
+        }
+        comment.push_str(text);
+    }
 }
 
 /// An entry of `routes`: a path and its cost.

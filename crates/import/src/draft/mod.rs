@@ -94,6 +94,14 @@ impl Draft {
         }
     }
 
+    /// Was a limit added since that is for this tenant alone?
+    pub(crate) fn limits_tenant_since(&self, mark: Mark, tenant: &str) -> bool {
+        let names_it =
+            |(name, values): &(String, Vec<String>)| name == "tenant" && values.iter().any(|id| id == tenant);
+        self.limits[mark.limits..].iter().any(|limit| limit.conditions.iter().any(names_it))
+            || self.upstream_limits[mark.upstream_limits..].iter().any(|limit| limit.tenant == tenant)
+    }
+
     /// Removes the entries that were added since.
     pub(crate) fn undo_to(&mut self, mark: Mark) {
         for limit in self.limits.drain(mark.limits..) {

@@ -10,12 +10,8 @@ impl Draft {
     pub(crate) fn add_upstream(&mut self, found: DraftUpstream, log: &mut ImportLog) -> String {
         let same = self.upstreams.iter_mut().find(|known| known.known_as.contains(&found.name));
         if let Some(known) = same {
-            for host in found.hosts {
-                if !known.hosts.contains(&host) {
-                    known.hosts.push(host);
-                }
-            }
-            known.known_as.extend(found.known_as);
+            add_new(&mut known.hosts, found.hosts);
+            add_new(&mut known.known_as, found.known_as);
             return known.name.clone();
         }
         let name = unique(&found.name, &mut self.upstream_names);
@@ -28,6 +24,13 @@ impl Draft {
         known_as.push(found.name);
         self.upstreams.push(DraftUpstream { name: name.clone(), known_as, ..found });
         name
+    }
+
+    /// How many upstreams, hosts and names of upstreams there are: whether an upstream of the source has added anything.
+    pub(crate) fn upstream_counts(&self) -> [usize; 3] {
+        let hosts = self.upstreams.iter().map(|upstream| upstream.hosts.len()).sum();
+        let names = self.upstreams.iter().map(|upstream| upstream.known_as.len()).sum();
+        [self.upstreams.len(), hosts, names]
     }
 
     /// The name in the policy of an upstream that the source refers to. One that the source does not describe is added,
@@ -103,5 +106,14 @@ impl Draft {
                 rate_limit: None,
                 upstreams: Vec::new(),
             })
+    }
+}
+
+/// Adds those texts that are not in the list yet.
+fn add_new(list: &mut Vec<String>, texts: Vec<String>) {
+    for text in texts {
+        if !list.contains(&text) {
+            list.push(text);
+        }
     }
 }

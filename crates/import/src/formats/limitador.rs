@@ -43,8 +43,7 @@ fn read_limit(item: &SourceValue<'_>, draft: &mut Draft, log: &mut ImportLog) {
     };
     let mut limit = DraftLimit::new(name, terms);
     if limit.terms.cost != DraftCost::One {
-        limit.comment =
-            Some("0 requests in the source: a request costs 2, which a limit of 1 never admits.".to_owned());
+        limit.remark("0 requests in the source: a request costs 2, which a limit of 1 never admits.");
     }
     limit.conditions.push(("domain".to_owned(), vec![namespace]));
     for condition in conditions.map(|item| as_list(&item, log)).unwrap_or_default() {
@@ -57,6 +56,7 @@ fn read_limit(item: &SourceValue<'_>, draft: &mut Draft, log: &mut ImportLog) {
     for variable in variables.map(|item| as_list(&item, log)).unwrap_or_default() {
         let Some(text) = variable.text(log) else { continue };
         match descriptor(&text) {
+            Some(name) if limit.key.contains(&name) => note_repeated(&variable, "variable", log),
             Some(name) => limit.key.push(name),
             None => disable(&mut limit, &text, &variable, log),
         }
@@ -99,15 +99,20 @@ fn add_condition(
 ) {
     match limit.conditions.iter().find(|(known, _)| *known == name) {
         None => limit.conditions.push((name, vec![value])),
-        Some((_, values)) if values[..] == [value.clone()] => {}
+        Some((_, values)) if values[..] == [value.clone()] => note_repeated(item, "condition", log),
         Some(_) => disable(limit, &format!("another value of {name}"), item, log),
     }
+}
+
+/// Notes what says nothing that the limit does not say already.
+fn note_repeated(item: &SourceValue<'_>, kind: &str, log: &mut ImportLog) {
+    log.note(item, format!("this {kind} is left out"), "the limit has it already");
 }
 
 /// Disables a limit: without one of its conditions it would apply to more requests than before.
 fn disable(limit: &mut DraftLimit, text: &str, item: &SourceValue<'_>, log: &mut ImportLog) {
     limit.enabled = false;
-    limit.comment = Some(format!("Disabled: a policy cannot express `{}`.", text.replace(['\n', '\r'], " ")));
+    limit.remark(&format!("Disabled: a policy cannot express `{}`.", text.replace(['\n', '\r'], " ")));
     let why = "only conditions x == 'y' and plain variables are supported; the limit is disabled, so that it never \
          applies to more requests than before";
     log.note(item, format!("`{text}` is left out"), why);

@@ -74,14 +74,19 @@ pub(crate) fn kind(path: &[Step]) -> Option<&str> {
 
 /// Every map, the document itself included.
 pub(crate) fn maps(root: &Value) -> Vec<LeafPath> {
+    let mut found = vec![Vec::new()];
+    found.extend(parts(root));
+    found.retain(|path| at(root, path).is_object());
+    found
+}
+
+/// Every member and every item, on any level.
+pub(crate) fn parts(root: &Value) -> Vec<LeafPath> {
     let mut found: Vec<LeafPath> = Vec::new();
     for leaf in leaves(root) {
-        for length in 0..=leaf.len() {
-            let path = &leaf[..length];
-            if at(root, path).is_object() && !found.iter().any(|known| known == path) {
-                found.push(path.to_vec());
-            }
-        }
+        // The leaves come in order, so what the last one is not in has not been found yet.
+        let known = found.last().map_or(0, |last| last.iter().zip(&leaf).take_while(|(a, b)| a == b).count());
+        found.extend((known + 1..=leaf.len()).map(|length| leaf[..length].to_vec()));
     }
     found
 }

@@ -18,14 +18,17 @@ const PREFIX: &str = "descriptor:";
 pub(crate) fn read(root: &SourceValue<'_>, draft: &mut Draft, log: &mut ImportLog) {
     let Some(mut document) = SourceFields::open(root, log) else { return };
     let domain = document.need("domain", "the domain of the requests", log);
-    let domain = domain.and_then(|domain| domain.text(log));
+    let domain = domain.and_then(|domain| Some((domain.text(log)?, domain)));
     let descriptors = document.need("descriptors", "a list of descriptors", log);
     document.finish(log);
-    let (Some(domain), Some(descriptors)) = (domain, descriptors) else { return };
+    let (Some((domain, origin)), Some(descriptors)) = (domain, descriptors) else { return };
 
     let mut found = Vec::new();
     log.note_if_empty(&descriptors);
     tree::read_siblings(&descriptors, &mut Vec::new(), &mut found, log);
+    if found.is_empty() {
+        log.note(&origin, "`domain` is left out", "it has no limits");
+    }
     // The sort is stable, so each level keeps its order.
     found.sort_by_key(|found| std::cmp::Reverse(found.entries.len()));
     let group = (found.len() > 1).then(|| to_name(&domain));
@@ -47,12 +50,10 @@ pub(crate) fn read(root: &SourceValue<'_>, draft: &mut Draft, log: &mut ImportLo
         limit.shadow = found.shadow;
         limit.conditions.push(("domain".to_owned(), vec![domain.clone()]));
         if found.rate_limit.unlimited {
-            limit.comment = Some("Unlimited in the source: this is the largest possible bucket.".to_owned());
+            limit.remark("Unlimited in the source: this is the largest possible bucket.");
         }
         if limit.terms.cost != DraftCost::One {
-            limit.comment = Some(
-                "0 requests in the source: a request costs 2, which a limit of 1 never admits.".to_owned(),
-            );
+            limit.remark("0 requests in the source: a request costs 2, which a limit of 1 never admits.");
         }
         for entry in &found.entries {
             add_entry(&mut limit, entry, log);
@@ -124,10 +125,9 @@ fn add_path(limit: &mut DraftLimit, entry: &DescriptorStep<'_>) -> bool {
 fn disable(limit: &mut DraftLimit, entry: &DescriptorStep<'_>, why: &str, log: &mut ImportLog) {
     limit.enabled = false;
     let value = entry.value.as_deref().unwrap_or("any value").replace(['\n', '\r'], " ");
-    limit.comment =
-        Some(format!("Disabled: a policy cannot express the value `{value}` of `{}`.", entry.key));
+    limit.remark(&format!("Disabled: a policy cannot express the value `{value}` of `{}`.", entry.key));
     let shared = if entry.shared { ", for which all values share one bucket," } else { "" };
-    let what = format!("the value `{value}`{shared} is left out");
+    let what = format!("the value `{value}` of `{}`{shared} is left out", entry.key);
     log.note(&entry.item, what, format!("{why}; the limit is disabled"));
 }
 

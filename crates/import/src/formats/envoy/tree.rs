@@ -52,6 +52,7 @@ pub(crate) struct FoundLimit<'a> {
 
 /// A node that was read, before it is sorted among its siblings.
 struct Sibling<'a> {
+    item: SourceValue<'a>,
     entry: DescriptorStep<'a>,
     rate_limit: Option<EnvoyRateLimit<'a>>,
     shadow: bool,
@@ -78,13 +79,17 @@ pub(crate) fn read_siblings<'a>(
         siblings.push(sibling);
     }
     siblings.sort_by_key(|sibling| sibling.entry.rank());
-    for Sibling { entry, rate_limit, shadow, children } in siblings {
+    for Sibling { item, entry, rate_limit, shadow, children } in siblings {
+        let known = found.len();
         path.push(entry);
         if let Some(rate_limit) = rate_limit {
             found.push(FoundLimit { entries: path.clone(), rate_limit, shadow });
         }
         if let Some(children) = children {
             read_siblings(&children, path, found, log);
+            if found.len() == known && !item.has("rate_limit") {
+                log.note(&item, "this descriptor is left out", "neither it nor one below it has a limit");
+            }
         }
         path.pop();
     }
@@ -131,7 +136,7 @@ fn read_sibling<'a>(item: &SourceValue<'a>, log: &mut ImportLog) -> Option<Sibli
             log.note(&shared, "`share_threshold` is left out", "it has an effect only with a wildcard");
         }
     }
-    Some(Sibling { entry, rate_limit, shadow: shadow?, children })
+    Some(Sibling { item: item.clone(), entry, rate_limit, shadow: shadow?, children })
 }
 
 fn read_rate_limit<'a>(item: &SourceValue<'a>, log: &mut ImportLog) -> Option<EnvoyRateLimit<'a>> {

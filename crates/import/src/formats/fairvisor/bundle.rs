@@ -94,8 +94,13 @@ fn read_policy(item: &SourceValue<'_>, draft: &mut Draft, log: &mut ImportLog) {
     spec.leave_out("loop_detection", loops, log);
     spec.leave_out("circuit_breaker", "spending is not monitored; a limit can bound it instead", log);
     spec.finish(log);
+    let mark = draft.mark();
     if let Some(rules) = rules {
         read_rules(&rules, fallback.as_ref(), &context, draft, log);
+    }
+    // The selector and the mode are written with each limit.
+    if draft.mark() == mark {
+        log.note(item, "this policy is left out", "it has no rule that could be imported");
     }
 }
 

@@ -20,8 +20,8 @@ pub(crate) fn read(item: &SourceValue<'_>, place: &Place, draft: &mut Draft, log
             return log.problem(item, "`path` is missing", "the path of the route");
         }
         let why = "it is the only route, and has no `path`";
-        log.note(item, "the limit of this route applies to all requests", why);
-        return read_limit(fields, &found, None, Vec::new(), &place, draft, log);
+        log.note(item, "the limit of this route applies to every path", why);
+        return read_limit(fields, &found, None, methods, &place, draft, log);
     };
     let Some(pattern) = path_pattern(&path, &origin, log) else { return };
     if is_rate(&found) {

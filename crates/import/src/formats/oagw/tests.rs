@@ -271,12 +271,12 @@ fn one_upstream_or_route_is_like_a_list_of_one() {
     ] {
         assert_eq!(imported(one).0, imported(many).0, "{one}");
     }
-    for name in ["upstream", "route"] {
+    for (name, reach) in [("upstream", "applies to all requests"), ("route", "applies to every path")] {
         let text =
             format!(r#"{{"{name}": {{"rate_limit": {{"sustained": {{"rate": 5, "window": "minute"}}}}}}}}"#);
         let (policy, notes) = imported(&text);
         assert!(policy.contains("key: [tenant]\n    sustained: { rate: 5, window: minute }\n"), "{policy}");
-        assert!(!policy.contains("match") && notes.contains("applies to all requests"), "{policy}{notes}");
+        assert!(!policy.contains("match") && notes.contains(reach), "{policy}{notes}");
     }
 }
 

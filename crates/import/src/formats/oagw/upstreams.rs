@@ -30,6 +30,7 @@ pub(crate) fn read(
     let known_as = read_names(&mut fields, written_name, log);
     let owner = fields.take_any(&["tenant", "tenant_id"]);
     let tenant = owner.as_ref().and_then(|owner| owner.text(log)).or_else(|| place.tenant.clone());
+    let (mark, known) = (draft.mark(), draft.upstream_counts());
     let name = match known_as.first().or(hosts.first()) {
         Some(name) => {
             let (at, path) = (item.at, item.path.clone());
@@ -47,17 +48,19 @@ pub(crate) fn read(
         }
     };
     let place = Place { upstream: name.clone(), tenant, is_only: false };
-    let mark = draft.mark();
     if let Some(list) = fields.take("routes") {
         read_each(&list, draft, log, |item, draft, log| routes::read(item, &place, draft, log));
     }
     read_limit(fields, &place, draft, log);
-    if let Some(owner) = owner.filter(|_| draft.mark() == mark) {
-        log.note(
-            &owner,
-            "the tenant of this upstream is left out",
-            "only limits belong to tenants, and it has none",
-        );
+    let is_used = place.tenant.as_ref().is_some_and(|tenant| draft.limits_tenant_since(mark, tenant));
+    if let Some(owner) = owner.filter(|_| !is_used) {
+        let why =
+            "only limits belong to tenants, and it has none, or only those of routes with other tenants";
+        log.note(&owner, "the tenant of this upstream is left out", why);
+    }
+    if name.is_some() && draft.mark() == mark && draft.upstream_counts() == known {
+        let why = "it is described elsewhere, and has no limit, route or host of its own here";
+        log.note(item, "this upstream is left out", why);
     }
     name
 }
