@@ -26,6 +26,12 @@ impl Draft {
         name
     }
 
+    /// Does an upstream that is known by the first of these names have this host?
+    pub(crate) fn has_host(&self, names: &[String], host: &str) -> bool {
+        let is_same = |known: &&DraftUpstream| names.first().is_some_and(|name| known.known_as.contains(name));
+        self.upstreams.iter().find(is_same).is_some_and(|known| known.hosts.iter().any(|other| other == host))
+    }
+
     /// How many upstreams, hosts and names of upstreams there are: whether an upstream of the source has added anything.
     pub(crate) fn upstream_counts(&self) -> [usize; 3] {
         let hosts = self.upstreams.iter().map(|upstream| upstream.hosts.len()).sum();

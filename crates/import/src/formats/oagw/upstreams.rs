@@ -31,6 +31,7 @@ pub(crate) fn read(
     let owner = fields.take_any(&["tenant", "tenant_id"]);
     let tenant = owner.as_ref().and_then(|owner| owner.text(log)).or_else(|| place.tenant.clone());
     let (mark, known) = (draft.mark(), draft.upstream_counts());
+    let repeated: Vec<String> = hosts.iter().filter(|host| draft.has_host(&known_as, host)).cloned().collect();
     let name = match known_as.first().or(hosts.first()) {
         Some(name) => {
             let (at, path) = (item.at, item.path.clone());
@@ -61,6 +62,9 @@ pub(crate) fn read(
     if name.is_some() && draft.mark() == mark && draft.upstream_counts() == known {
         let why = "it is described elsewhere, and has no limit, route or host of its own here";
         log.note(item, "this upstream is left out", why);
+    } else if !repeated.is_empty() {
+        let what = format!("`{}` is named again as a host of this upstream", repeated.join("`, `"));
+        log.note(item, what, "another entry for the same upstream has it already");
     }
     name
 }
