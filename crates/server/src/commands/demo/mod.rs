@@ -43,19 +43,21 @@ pub(super) fn run(args: &DemoArgs) -> Result<(), CommandFailure> {
     let settings = settings(args, &folder, &token)?;
     let (serving, served) = oneshot::channel();
     let (end, ended) = oneshot::channel();
+    let (server_lives, server_gone) = oneshot::channel::<()>();
     let client =
         DemoClient { admin_token: token, rate: args.rate, seconds: args.seconds, data: folder.description() };
     let thread = std::thread::Builder::new().name("demo".into()).spawn(move || client.run(served, end));
     let thread = thread.map_err(running)?;
     let announce = |node: &Node, banner: Banner, _: Option<String>| {
         // If the thread has failed, it has said so by `end`.
-        let _received = serving.send(Serving { banner, phases: node.lifecycle().phases() });
+        let _received = serving.send(Serving { banner, phases: node.lifecycle().phases(), server_gone });
     };
-    // Without a value, the thread has ended because the server does.
-    let until = async { ended.await.unwrap_or(Ok(())) };
+    let until =
+        async { ended.await.unwrap_or_else(|_| Err(io::Error::other("the client of the demo has failed"))) };
     // What the clients of the demo do wrong is meant to happen, so it is not logged.
     let start = Start { settings, warned: None, kill_switch: false, log: LevelFilter::ERROR };
     let done = serve_until(start, announce, until);
+    drop(server_lives);
     let _panicked = thread.join();
     done
 }
@@ -94,6 +96,8 @@ fn settings(args: &DemoArgs, folder: &DemoFolder, token: &str) -> Result<Setting
 struct Serving {
     banner: Banner,
     phases: watch::Receiver<Phase>,
+    /// Resolves when the server has ended without draining, because it failed.
+    server_gone: oneshot::Receiver<()>,
 }
 
 /// What the thread beside the server does.
@@ -121,14 +125,16 @@ impl DemoClient {
         let _received = end.send(done.map_err(|failure| io::Error::other(failure.to_string())));
     }
 
-    async fn attend(&self, Serving { banner, mut phases }: Serving) -> Result<(), CommandFailure> {
+    async fn attend(&self, serving: Serving) -> Result<(), CommandFailure> {
+        let Serving { banner, mut phases, server_gone } = serving;
         let address = |listener| banner.address(listener).expect("the demo has this listener");
         let admin: SocketAddr = address(Listener::Admin);
         let target = ServerTarget::parse(&format!("http://{admin}")).map_err(running)?;
         let answered = Rc::new(Answered::default());
         let work = async {
             let tokens = set_up(&target, &self.admin_token).await?;
-            print(&self.text(&banner, &tokens))?;
+            // The demo runs on even if standard output is closed.
+            let _printed = print(&self.text(&banner, &tokens));
             let sent = send(address(Listener::Http), self.rate, Rc::clone(&answered));
             tokio::select! {
                 () = sent => {}
@@ -140,10 +146,12 @@ impl DemoClient {
             done = work => done,
             // The sender lives as long as the server.
             _ = phases.wait_for(|phase| *phase == Phase::Draining) => Ok(()),
+            _ = server_gone => Ok(()),
         };
         let (admitted, refused) = (answered.admitted.get(), answered.refused.get());
         if done.is_ok() {
-            print(&format!("\nThe demo ends. It admitted {admitted} requests and refused {refused}.\n"))?;
+            let ended = format!("The demo ends. It admitted {admitted} requests and refused {refused}.\n");
+            let _printed = print(&ended);
         }
         done
     }

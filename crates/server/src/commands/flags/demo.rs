@@ -39,4 +39,4 @@ Settings files, policies and databases of other servers are neither read nor cha
   tidegate demo
   tidegate demo --http 127.0.0.1:0 --grpc off --resp off --admin 127.0.0.1:0 --seconds 60
 
-SIGTERM and SIGINT (Ctrl-C) end it.";
+SIGTERM and SIGINT (Ctrl-C) end it. Only errors are logged; TIDEGATE_LOG=info shows more.";
