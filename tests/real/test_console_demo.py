@@ -30,8 +30,9 @@ def pictures():
 def test_screens():
     with Demo() as server:
         # A picture of the last hour needs one.
-        time.sleep(60 * int(os.environ.get("DEMO_MINUTES", "0")))
-        run("demo", server, {"tokens": server.tokens, "pictures": pictures()})
+        minutes = int(os.environ.get("DEMO_MINUTES", "0"))
+        time.sleep(60 * minutes)
+        run("demo", server, {"tokens": server.tokens, "pictures": pictures(), "seconds_on_now": min(60 * minutes, 60)})
 
 
 def test_the_commands_that_are_printed_work():

@@ -9,7 +9,9 @@ const tenant = (page, id) => page.locator('.tenant-row', { has: page.getByRole('
 
 /** The pictures: their name, the place in the console, and what must be seen in them. Who is refused changes every minute or so. */
 const PICTURES = [
-  ['now', '', async (page) => {
+  ['now', '', async (page, settings) => {
+    // The small charts have what was seen since the page is open.
+    await page.waitForTimeout(settings.seconds_on_now * 1_000);
     await page.locator('tg-chart svg path').first().waitFor();
     await page.locator('tg-chart').nth(1).getByText('per-user').waitFor();
     await link(page, 'Most denied keys', 'sync@acme-games').waitFor({ timeout: 200_000 });
@@ -43,7 +45,7 @@ module.exports = async ({ browser, base, settings, assert, eventually, openPage,
   fs.mkdirSync(settings.pictures, { recursive: true });
   for (const [name, place, isReady] of PICTURES) {
     await page.goto(`${base}/console/${place}`);
-    await isReady(page);
+    await isReady(page, settings);
     await page.evaluate(() => {
       scrollTo(0, 0);
       document.activeElement?.blur();

@@ -35,7 +35,7 @@ pub(super) struct Answered {
 
 /// Sends requests until the future is dropped. It runs in a `LocalSet`.
 pub(super) async fn send(to: SocketAddr, rate: u32, answered: Rc<Answered>) {
-    let started = Instant::now();
+    let started = tokio::time::Instant::now();
     let pause = Duration::from_secs(1) * CONNECTIONS / rate;
     let mut connections = JoinSet::new();
     for number in 0..CONNECTIONS {
