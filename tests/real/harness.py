@@ -131,12 +131,14 @@ class Tidegate(Process):
     Without a policy (`None`) the arguments or the settings say where it is. `ports` has ports that must be certain ones.
     """
 
+    COMMAND = "serve"
+
     def __init__(self, policy, *arguments, settings=None, environment=None, files=None, ports=None):
         def command(path):
             self.prepare(path)
             for name, text in (files or {}).items():
                 (path / name).write_text(text)
-            line = [binary(), "serve", *arguments]
+            line = [binary(), self.COMMAND, *arguments]
             if policy is not None:
                 (path / "policy.yaml").write_text(policy)
                 line += ["--policy", "policy.yaml"]

@@ -7,6 +7,7 @@ mod backup;
 mod bucket_output;
 mod check;
 mod database_place;
+mod demo;
 mod events;
 mod explain;
 pub(super) mod explain_output;
@@ -40,6 +41,7 @@ pub fn run() -> ExitCode {
     let Cli { command } = Cli::parse();
     let done = match command {
         CliCommand::Serve(args) => serve::run(&args),
+        CliCommand::Demo(args) => demo::run(&args),
         CliCommand::Check(args) => check::run(&args),
         CliCommand::Admin(args) => admin::run(&args),
         CliCommand::Top(args) => admin::top::run(&args),

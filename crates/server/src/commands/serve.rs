@@ -1,10 +1,12 @@
 //! `tidegate serve`: reads settings and policy, opens the listeners and runs the server.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate::{Clock, LimitError, Nanos};
 use tidegate_policy::{Problem, RuleSet};
+use tracing::level_filters::LevelFilter;
 
 use super::{now, print};
 use crate::commands::flags::Serve;
@@ -32,6 +34,31 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let (settings, warned) = settings(args)?;
     let kill_switch = std::env::var("TIDEGATE_KILL_SWITCH").ok();
     let kill_switch = settings::kill_switch_from(kill_switch.as_deref()).map_err(usage)?;
+    let start = Start { settings, warned, kill_switch, log: LevelFilter::INFO };
+    let announce = |_: &Node, banner: Banner, token: Option<String>| {
+        // The server runs on even if standard output is closed.
+        let _printed = print(&format!("{banner}{}", token.unwrap_or_default()));
+    };
+    serve_until(start, announce, std::future::pending())
+}
+
+/// What a server starts with.
+pub(super) struct Start {
+    pub(super) settings: Settings,
+    pub(super) warned: Warnings,
+    pub(super) kill_switch: bool,
+    /// The level of the log, if the environment names none.
+    pub(super) log: LevelFilter,
+}
+
+/// Runs a server until a signal or the end of `until`. `announce` gets the banner when the server takes requests, with what
+/// is to be said about a token that nobody has seen yet.
+pub(super) fn serve_until(
+    start: Start,
+    announce: impl FnOnce(&Node, Banner, Option<String>),
+    until: impl Future<Output = io::Result<()>>,
+) -> Result<(), CommandFailure> {
+    let Start { settings, warned, kill_switch, log } = start;
     // Remember the state of watched files before reading them, so that a change in between is noticed.
     let jwks = Reload::watch_jwks(settings.jwt.as_ref());
     let api_keys = Reload::watch_api_keys(settings.api_keys.as_ref());
@@ -48,7 +75,7 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let tls = tls.map(Arc::new);
     let identity = Identity::new(&settings).map_err(usage)?;
     let accounts = trust.as_ref().map(|(_, file)| read_accounts(file)).transpose()?;
-    logs::init(&settings).map_err(usage)?;
+    logs::init(&settings, log).map_err(usage)?;
     for (file, problems) in warned.into_iter().chain(warnings) {
         tracing::warn!(warnings = policy_file::on_one_line(&file, &problems), "{file} has warnings");
     }
@@ -83,15 +110,14 @@ pub(super) fn run(args: &Serve) -> Result<(), CommandFailure> {
     let started = node.clock().now();
     let printed_token = printed_token(&node, made_token)?;
     let announce = || {
-        // The server runs on even if standard output is closed.
-        let _printed = print(&format!("{banner}{}", printed_token.unwrap_or_default()));
+        announce(&node, banner, printed_token);
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
             policy_version = node.limiter().version(),
             "serving"
         );
     };
-    let ended = runtime.block_on(serve::run(Arc::clone(&node), bound, tls, announce)).map_err(running);
+    let ended = runtime.block_on(serve::run(Arc::clone(&node), bound, tls, announce, until)).map_err(running);
     finish(&node, started);
     ended
 }
@@ -144,11 +170,11 @@ fn node_failure(error: NodeError) -> CommandFailure {
     }
 }
 
-fn usage(error: impl std::fmt::Display) -> CommandFailure {
+pub(super) fn usage(error: impl std::fmt::Display) -> CommandFailure {
     CommandFailure::Usage(error.to_string())
 }
 
-fn running(error: impl std::fmt::Display) -> CommandFailure {
+pub(super) fn running(error: impl std::fmt::Display) -> CommandFailure {
     CommandFailure::Running(error.to_string())
 }
 

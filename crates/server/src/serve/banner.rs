@@ -57,8 +57,23 @@ impl Banner {
         }
     }
 
-    fn address(&self, listener: Listener) -> Option<SocketAddr> {
+    /// The address of a listener; `None` is off.
+    pub(crate) fn address(&self, listener: Listener) -> Option<SocketAddr> {
         self.addresses[listener as usize]
+    }
+
+    /// The addresses of the listeners, a line each, and that of the console.
+    pub(crate) fn listeners(&self) -> String {
+        let mut lines = String::new();
+        for listener in Listener::ALL {
+            let url = self.address(listener).map(|address| self.url(listener, address));
+            lines.push_str(&format!("  {:<6} {}\n", listener.name(), url.as_deref().unwrap_or("off")));
+        }
+        if let Some(address) = self.address(Listener::Admin).filter(|address| self.has_console(*address)) {
+            let url = self.url(Listener::Admin, reachable(address));
+            lines.push_str(&format!("  console {url}/console/\n"));
+        }
+        lines
     }
 
     fn url(&self, listener: Listener, address: SocketAddr) -> String {
@@ -122,13 +137,7 @@ impl fmt::Display for Banner {
         if let Some(store) = &self.store {
             writeln!(f, "  store  {store}")?;
         }
-        for listener in Listener::ALL {
-            let url = self.address(listener).map(|address| self.url(listener, address));
-            writeln!(f, "  {:<6} {}", listener.name(), url.as_deref().unwrap_or("off"))?;
-        }
-        if let Some(address) = self.address(Listener::Admin).filter(|address| self.has_console(*address)) {
-            writeln!(f, "  console {}/console/", self.url(Listener::Admin, reachable(address)))?;
-        }
+        f.write_str(&self.listeners())?;
         for note in &self.notes {
             writeln!(f, "  note   {note}")?;
         }

@@ -42,16 +42,17 @@ pub(crate) struct Peer {
     pub(crate) alpn_http2: Option<bool>,
 }
 
-/// Serves on bound listeners until SIGTERM or SIGINT, then drains connections. `announce` is called when all listeners
-/// accept and nothing at startup can fail any more.
+/// Serves on bound listeners until SIGTERM, SIGINT or the end of `until`, then drains connections. `announce` is called when
+/// all listeners accept and nothing at startup can fail any more.
 ///
 /// # Errors
-/// If threads cannot be started, a listener fails, or a second signal arrives while draining.
+/// If threads cannot be started, a listener or `until` fails, or a second signal arrives while draining.
 pub(crate) async fn run(
     node: Arc<Node>,
     bound: Vec<BoundListener>,
     tls: Option<Arc<Tls>>,
     announce: impl FnOnce(),
+    until: impl Future<Output = io::Result<()>>,
 ) -> io::Result<()> {
     let mut stop = Stop::new()?;
     let connections = Connections::new(connections_max());
@@ -80,13 +81,13 @@ pub(crate) async fn run(
     node.lifecycle().enter(Phase::Serving);
     announce();
     tokio::select! {
-        () = stop.received() => {}
+        () = stop.received() => tracing::info!(connections = connections.deciding(), "stop signal received; draining connections"),
+        ended = until => ended?,
         error = listener_failed(&mut accepting) => {
             tracing::error!(%error, "a listener has failed; the server stops");
             return Err(error);
         }
     }
-    tracing::info!(connections = connections.deciding(), "stop signal received; draining connections");
     tokio::select! {
         () = drain(&node, &connections, accepting, &deciding) => Ok(()),
         () = stop.received() => Err(io::Error::other("second stop signal: open connections were closed")),

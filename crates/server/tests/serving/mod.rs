@@ -2,6 +2,7 @@
 
 mod answers;
 mod asking;
+mod demo;
 mod events;
 mod reloading;
 mod starting;

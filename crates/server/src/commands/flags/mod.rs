@@ -2,8 +2,10 @@
 
 pub(crate) mod audit;
 mod backup;
+mod demo;
 
 pub(crate) use backup::{BackupArgs, RestoreArgs};
+pub(crate) use demo::DemoArgs;
 
 use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
@@ -33,6 +35,8 @@ pub(crate) struct Cli {
 pub(crate) enum CliCommand {
     /// Run the server
     Serve(Serve),
+    /// Run a server with a policy, tenants and made-up clients, to see the console at work
+    Demo(DemoArgs),
     /// Ask a running server for a decision
     Check(Check),
     /// Use the admin API of a running server: look at its policy, change it, and everything else that the API has

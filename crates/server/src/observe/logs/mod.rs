@@ -45,12 +45,12 @@ pub enum LogsError {
     Twice,
 }
 
-/// Starts logging to standard error.
+/// Starts logging to standard error, at the `usual` level if the environment names no other.
 ///
 /// # Errors
 /// When the environment names an unknown level, the thread cannot start, or logging is already set up.
-pub fn init(settings: &Settings) -> Result<(), LogsError> {
-    let level = level(std::env::var(LEVEL_VARIABLE).ok().as_deref())?;
+pub fn init(settings: &Settings, usual: LevelFilter) -> Result<(), LogsError> {
+    let level = level(std::env::var(LEVEL_VARIABLE).ok().as_deref(), usual)?;
     let throttle = LogThrottle::new(MonotonicClock::new());
     let lines = Lines { format: settings.log, paint: Paint::stderr(), throttle };
     let thread = LogThread::start(std::io::stderr()).map_err(LogsError::Thread)?;
@@ -67,9 +67,9 @@ pub fn flush() {
 
 static THREAD: OnceLock<LogThread> = OnceLock::new();
 
-fn level(value: Option<&str>) -> Result<LevelFilter, LogsError> {
+fn level(value: Option<&str>, usual: LevelFilter) -> Result<LevelFilter, LogsError> {
     match value.unwrap_or_default().trim() {
-        "" => Ok(LevelFilter::INFO),
+        "" => Ok(usual),
         word => word.parse().map_err(|_| LogsError::Level(word.to_owned())),
     }
 }

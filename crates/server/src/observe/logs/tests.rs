@@ -130,6 +130,7 @@ fn lines_that_clients_cause_are_few_whoever_writes_them() {
 
 #[test]
 fn levels_are_words() {
+    let level = |value| level(value, LevelFilter::INFO);
     assert_eq!(level(None).expect("the default"), LevelFilter::INFO);
     assert_eq!(level(Some("debug")).expect("a level"), LevelFilter::DEBUG);
     assert_eq!(level(Some(" WARN ")).expect("a level"), LevelFilter::WARN);
