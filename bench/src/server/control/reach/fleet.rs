@@ -15,11 +15,12 @@ use crate::stopwatch::Stopwatch;
 /// How many tokens a user has. One more comes every minute, so that a bucket stays empty while it is looked at.
 pub(super) const CAPACITY: u64 = 60;
 
-/// A limit that follows trust, and a detector that blocks in the second window of a burst.
+/// A limit that follows trust, and for addresses a detector that blocks in the second window of a burst.
 const POLICY: &str = "version: 1
 adaptive: { trust: true }
 limits:
 - { name: per-user, key: [user], missing: skip, sustained: { rate: 60, window: hour } }
+- { name: per-address, key: [ip], missing: skip, sustained: { rate: 1000000 } }
 bursts:
 - { name: burst, key: [ip], window: 1s, threshold: 20, penalty: 600s }
 ";
