@@ -227,8 +227,10 @@ impl Round<'_> {
         self.number % self.fleet.nodes.len()
     }
 
+    /// A user of whom the database knows nothing from another fleet or an earlier run.
     fn user(&self, what: &str) -> String {
-        json!({ "user": format!("{what}-{}", self.number) }).to_string()
+        let (run, fleet) = (std::process::id(), self.fleet.kind as u8);
+        json!({ "user": format!("{what}-{run}-{fleet}-{}", self.number) }).to_string()
     }
 
     fn exhaust(&self, request: &str) -> Result<(), ServerBenchError> {
