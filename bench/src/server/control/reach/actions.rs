@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::fleet::{CAPACITY, Fleet, Probe};
+use super::fleet::{CAPACITY, Fleet, ReachProbe};
 use crate::server::ServerBenchError;
 use crate::server::process::pause;
 use crate::stopwatch::Stopwatch;
@@ -121,7 +121,7 @@ impl Round<'_> {
     fn lift_penalty(&mut self) -> Result<(), ServerBenchError> {
         let request = json!({ "ip": format!("203.0.113.{}", self.number % 256) }).to_string();
         let follows = |answer: &Value| answer["reason"] == "burst_blocked";
-        self.fleet.use_until("a burst", Probe { path: CHECK, request: &request, follows: &follows })?;
+        self.fleet.use_until("a burst", ReachProbe { path: CHECK, request: &request, follows: &follows })?;
         let path = format!("/penalties/{}", self.penalty()?);
         self.act(Action {
             name: "penalty lifted",
@@ -217,7 +217,7 @@ impl Round<'_> {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let watch = Stopwatch::start();
         let answer = admin.call(method, &format!("/api/v1{path}"), JSON, &body)?;
-        self.fleet.all_follow(name, &mut clients, Probe { path: probe, request, follows })?;
+        self.fleet.all_follow(name, &mut clients, ReachProbe { path: probe, request, follows })?;
         self.measured.push((name, watch.seconds() * 1e3));
         Ok(answer)
     }
@@ -234,7 +234,8 @@ impl Round<'_> {
     }
 
     fn exhaust(&self, request: &str) -> Result<(), ServerBenchError> {
-        self.fleet.use_until("the end of the tokens", Probe { path: CHECK, request, follows: &is_exhausted })
+        self.fleet
+            .use_until("the end of the tokens", ReachProbe { path: CHECK, request, follows: &is_exhausted })
     }
 }
 

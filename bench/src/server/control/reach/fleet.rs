@@ -89,7 +89,7 @@ pub(super) struct Fleet {
 
 /// What every node is asked until it answers as it should.
 #[derive(Clone, Copy)]
-pub(super) struct Probe<'p> {
+pub(super) struct ReachProbe<'p> {
     pub(super) path: &'static str,
     pub(super) request: &'p str,
     pub(super) follows: &'p dyn Fn(&Value) -> bool,
@@ -131,7 +131,7 @@ impl Fleet {
         &self,
         what: &'static str,
         clients: &mut [ApiClient],
-        probe: Probe<'_>,
+        probe: ReachProbe<'_>,
     ) -> Result<(), ServerBenchError> {
         let watch = Stopwatch::start();
         let mut waiting: Vec<&mut ApiClient> = clients.iter_mut().collect();
@@ -156,7 +156,11 @@ impl Fleet {
     }
 
     /// Sends requests to every node until all of them answer the next one as they should.
-    pub(super) fn use_until(&self, what: &'static str, probe: Probe<'_>) -> Result<(), ServerBenchError> {
+    pub(super) fn use_until(
+        &self,
+        what: &'static str,
+        probe: ReachProbe<'_>,
+    ) -> Result<(), ServerBenchError> {
         let (watch, mut clients) = (Stopwatch::start(), self.clients()?);
         loop {
             let (mut is_done, mut last) = (true, Value::Null);
