@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::rounds::{AnswerCounts, Expected};
+use crate::server::control::{ReachCell, reach_table};
 use crate::server::{self, ProfileSecond, ServedRow};
 
 /// All results of a run.
@@ -16,6 +17,8 @@ pub(crate) struct Report {
     pub(crate) served: Vec<ServedRow>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) seconds: Vec<ProfileSecond>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) reach: Vec<ReachCell>,
     pub(crate) figures: Vec<Figure>,
     pub(crate) bars: Vec<Bar>,
     pub(crate) notes: Vec<&'static str>,
@@ -110,6 +113,9 @@ impl Report {
         }
         if !self.seconds.is_empty() {
             sections.push(server::seconds_table(&self.seconds));
+        }
+        if !self.reach.is_empty() {
+            sections.push(reach_table(&self.reach));
         }
         if !self.figures.is_empty() {
             sections.push(self.figures_table());

@@ -117,6 +117,11 @@ pub(crate) enum ServerBenchError {
     Api(#[from] control::ApiClientError),
     #[error("a change of the policy was not followed by decisions of {0}")]
     NotFollowed(&'static str),
+    #[error(
+        "{fleet}: {what}: not on all nodes within {} seconds; a node answers {answer}",
+        control::REACH_SECONDS
+    )]
+    NotEverywhere { fleet: &'static str, what: &'static str, answer: String },
     #[error("could not write JSON: {0}")]
     Json(#[from] serde_json::Error),
 }

@@ -6,13 +6,15 @@ use sqlx::PgPool;
 use sqlx::postgres::PgListener;
 
 use crate::database::ConnectionPools;
+use crate::session::{SqlSession, values};
 use crate::{Database, DatabaseError, VersionMark};
 
 /// The channel on which PostgreSQL tells the number of a new version.
 pub(crate) const CHANNEL: &str = "tidegate_policy";
 
-/// What is told there when live entries have changed.
+/// What is told there when live entries have changed, and when what is known about users has.
 pub(crate) const LIVE: &str = "live";
+pub(crate) const TRUST: &str = "trust";
 
 /// How often a SQLite file is looked at, and how long the pause is before another attempt to connect.
 const POLL_PAUSE: Duration = Duration::from_millis(200);
@@ -29,6 +31,8 @@ pub enum VersionChange {
     Unknown,
     /// No version, but live entries were changed. A SQLite file does not tell this.
     Live,
+    /// No version, but what is known about users was changed. A SQLite file does not tell this either.
+    Trust,
 }
 
 /// A stream of changes; it never ends.
@@ -98,6 +102,7 @@ impl PolicyChanges {
                 Ok(Ok(Some(notice))) => {
                     return match notice.payload() {
                         LIVE => VersionChange::Live,
+                        TRUST => VersionChange::Trust,
                         version => version.parse().map_or(VersionChange::Unknown, VersionChange::Version),
                     };
                 }
@@ -114,6 +119,14 @@ impl PolicyChanges {
             }
         }
     }
+}
+
+/// Tells the nodes that listen, when the transaction is committed.
+pub(crate) async fn tell(session: &mut SqlSession, what: &str) -> Result<(), DatabaseError> {
+    if session.is_postgres() {
+        session.rows("SELECT pg_notify($1, $2)", values![CHANNEL, what]).await?;
+    }
+    Ok(())
 }
 
 async fn listen(pool: &PgPool) -> Result<PgListener, DatabaseError> {

@@ -162,7 +162,7 @@ impl Database {
             if !change.audit.is_empty() {
                 audit::append_after(&mut session, chain, change.audit).await?;
             }
-            notify(&mut session).await?;
+            changes::tell(&mut session, changes::LIVE).await?;
             session.commit().await?;
             Ok(LiveChangeOutcome::Changed(sequence))
         })
@@ -205,14 +205,6 @@ async fn read_head(session: &mut SqlSession) -> Result<LiveHead, DatabaseError> 
         DatabaseError::Invalid("the table live_head is empty: somebody changed it; restore a backup".into())
     })?;
     Ok(LiveHead { epoch: row.get("epoch")?, sequence: row.get("sequence")? })
-}
-
-/// Tells nodes that listen for versions, when the transaction is committed.
-async fn notify(session: &mut SqlSession) -> Result<(), DatabaseError> {
-    if session.is_postgres() {
-        session.rows("SELECT pg_notify($1, $2)", values![changes::CHANNEL, changes::LIVE]).await?;
-    }
-    Ok(())
 }
 
 async fn is_full(

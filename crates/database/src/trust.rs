@@ -6,6 +6,7 @@ use sqlx::AssertSqlSafe;
 
 use crate::answers::{self, NewAnswer};
 use crate::audit::{self, AuditEntry};
+use crate::changes;
 use crate::session::{SqlRow, SqlSession, SqlValue, values};
 use crate::{Database, DatabaseError, LiveHead, UnixMillis};
 
@@ -150,6 +151,7 @@ impl Database {
             if !change.audit.is_empty() {
                 audit::append_after(&mut session, chain, change.audit).await?;
             }
+            changes::tell(&mut session, changes::TRUST).await?;
             session.commit().await?;
             Ok(TrustChangeOutcome::Changed(sequence))
         })
@@ -163,6 +165,7 @@ pub(crate) async fn erase(session: &mut SqlSession, user: &str) -> Result<u64, D
     let erased = session.execute(ERASE, values![user]).await?;
     if erased > 0 {
         session.execute(NEXT_EPOCH, vec![]).await?;
+        changes::tell(session, changes::TRUST).await?;
     }
     Ok(erased)
 }

@@ -52,11 +52,27 @@ impl ApiClient {
         kind: &str,
         body: &str,
     ) -> Result<Value, ApiClientError> {
+        self.ask(method, path, kind, body, |status| status.starts_with('2'))
+    }
+
+    /// The decision about a request by a route such as `/v1/check`: denials too, which have a status of their own.
+    pub(super) fn decide(&mut self, path: &str, request: &str) -> Result<Value, ApiClientError> {
+        self.ask("POST", path, "application/json", request, |status| matches!(status, "200" | "403" | "429"))
+    }
+
+    fn ask(
+        &mut self,
+        method: &str,
+        path: &str,
+        kind: &str,
+        body: &str,
+        is_expected: fn(&str) -> bool,
+    ) -> Result<Value, ApiClientError> {
         let call = || format!("{method} {path}");
         let failed = |source| ApiClientError::Io { call: call(), source };
         let (status, body) = self.exchange(method, path, kind, body).map_err(failed)?;
         match serde_json::from_slice(&body) {
-            Ok(answer) if status.starts_with('2') => Ok(answer),
+            Ok(answer) if is_expected(&status) => Ok(answer),
             _ => {
                 let body = &body[..body.len().min(SHOWN_BYTES_MAX)];
                 Err(ApiClientError::Refused {

@@ -1,17 +1,15 @@
 //! What a candidate costs: three limits on Redis with a candidate of three limits beside them, compared with none.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
-use super::host::{ControlHost, HostDatabase, HostOptions};
+use super::host::{ControlHost, HostDatabase, HostOptions, StoreHost};
 use super::{LOAD, others_figure};
 use crate::report::{Bar, Figure, Report, Side};
+use crate::server::ServerBenchError;
 use crate::server::closed_loop::{self, LoadDurations, TurnResult};
 use crate::server::limits::{HOT_THREE, KeyPopulation, KeySequence, policy_of_modes};
-use crate::server::process::{ServerProcess, free_address};
 use crate::server::wire::http::Http;
-use crate::server::{ServerBenchError, redis};
 use crate::statistics::{median, median_ratio};
 
 /// The most that decisions may cost with a candidate, in the cost without.
@@ -20,20 +18,14 @@ const MOST: f64 = 1.6;
 /// The server, its Redis, and how their CPU time is read.
 struct Shared {
     host: ControlHost,
-    redis: ServerProcess,
+    redis: StoreHost,
 }
 
 impl Shared {
     fn start(program: &Path, postgres: Option<&str>) -> Result<Shared, ServerBenchError> {
-        let address = free_address()?;
-        let mut command = Command::new(redis()?);
-        command.args(["--save", "", "--appendonly", "no", "--bind", "127.0.0.1"]);
-        command.args(["--port", &address.port().to_string()]);
-        let redis = ServerProcess::start("redis-server", command, &[address])?;
-        let store =
-            format!("store: {{ mode: strict, redis: {{ url: \"redis://{address}\", deadline: 1s }} }}\n");
+        let redis = StoreHost::start()?;
         let options = HostOptions { name: "candidate", policy: None, database: HostDatabase::of(postgres) };
-        let host = ControlHost::start_with(program, options, &store)?;
+        let host = ControlHost::start_with(program, options, &redis.settings("strict"))?;
         host.admin_api()?.call("PUT", "/api/v1/policy", "application/yaml", &policy_of_modes())?;
         Ok(Shared { host, redis })
     }
@@ -41,7 +33,7 @@ impl Shared {
     /// One turn; its CPU time is that of the server and of Redis together.
     fn turn(&self, round: u64, spans: LoadDurations) -> Result<TurnResult, ServerBenchError> {
         let (host, what) = ("tidegate", "decisions beside a candidate");
-        let cpu = || Ok(self.host.server.cpu_nanos()? + self.redis.cpu_nanos()?);
+        let cpu = || Ok(self.host.server.cpu_nanos()? + self.redis.server.cpu_nanos()?);
         let mut keys = KeySequence::of(KeyPopulation::Hot, round);
         let protocol = || Box::new(Http::check(HOT_THREE)) as _;
         let turn = closed_loop::run(self.host.http, protocol, LOAD, &mut keys, spans, &cpu);

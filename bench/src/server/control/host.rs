@@ -7,7 +7,7 @@ use std::process::Command;
 use super::api_client::{ApiClient, ApiClientError};
 use super::tenant_tree::{self, TenantChange, customer_id};
 use crate::server::metrics::RecordUse;
-use crate::server::process::ServerProcess;
+use crate::server::process::{ServerProcess, free_address};
 use crate::server::{ServerBenchError, programs};
 
 /// The token of the admin API; the server listens on the loopback interface, and only while it is measured.
@@ -117,6 +117,30 @@ impl ControlHost {
     /// A client for decisions.
     pub(super) fn decision_api(&self) -> Result<ApiClient, ApiClientError> {
         ApiClient::connect(self.http, TOKEN)
+    }
+}
+
+/// A Redis without persistence, for the limits of servers.
+#[derive(Debug)]
+pub(super) struct StoreHost {
+    pub(super) server: ServerProcess,
+    address: SocketAddr,
+}
+
+impl StoreHost {
+    pub(super) fn start() -> Result<StoreHost, ServerBenchError> {
+        let address = free_address()?;
+        let mut command = Command::new(programs::redis()?);
+        command.args(["--save", "", "--appendonly", "no", "--bind", "127.0.0.1"]);
+        command.args(["--port", &address.port().to_string()]);
+        Ok(StoreHost { server: ServerProcess::start("redis-server", command, &[address])?, address })
+    }
+
+    /// The settings of a server that counts here. On a busy machine no call may be given up, since the server would then
+    /// decide without the store.
+    pub(super) fn settings(&self, mode: &str) -> String {
+        let address = self.address;
+        format!("store: {{ mode: {mode}, redis: {{ url: \"redis://{address}\", deadline: 1s }} }}\n")
     }
 }
 

@@ -2,13 +2,11 @@
 //! on a Redis that has the buckets of three limits.
 
 use std::path::Path;
-use std::process::Command;
 
 use super::api_client::{ApiClient, ApiClientError};
-use super::host::{ControlHost, HostDatabase, HostOptions};
+use super::host::{ControlHost, HostDatabase, HostOptions, StoreHost};
 use crate::report::{Bar, Figure, Report, Side};
-use crate::server::process::{ServerProcess, free_address};
-use crate::server::{ServerBenchError, programs};
+use crate::server::ServerBenchError;
 use crate::statistics::{median, median_ratio};
 use crate::stopwatch::Stopwatch;
 
@@ -25,13 +23,9 @@ const TIMES_MAX: f64 = 2.0;
 
 /// Adds what it has measured to the report.
 pub(super) fn measure(program: &Path, quick: bool, report: &mut Report) -> Result<(), ServerBenchError> {
-    let address = free_address()?;
-    let mut command = Command::new(programs::redis()?);
-    command.args(["--port", &address.port().to_string(), "--save", "", "--appendonly", "no"]);
-    let _redis = ServerProcess::start("redis-server", command, &[address])?;
-    let store = format!("store: {{ mode: strict, redis: {{ url: \"redis://{address}\" }} }}\n");
+    let redis = StoreHost::start()?;
     let options = HostOptions { name: "lookup", policy: Some(POLICY), database: HostDatabase::None };
-    let host = ControlHost::start_with(program, options, &store)?;
+    let host = ControlHost::start_with(program, options, &redis.settings("strict"))?;
     let (mut admin, mut decisions) = (host.admin_api()?, host.decision_api()?);
     let (rounds, calls) = if quick { (3, 100) } else { (9, 300) };
     let asked = format!(r#"{{"request":{REQUEST}}}"#);

@@ -8,6 +8,7 @@ mod host;
 mod lookup;
 mod overrides;
 mod publish;
+mod reach;
 mod records;
 mod tenant_tree;
 mod writing;
@@ -23,6 +24,7 @@ use crate::report::{Figure, Report};
 use crate::statistics::median;
 
 pub(crate) use api_client::ApiClientError;
+pub(crate) use reach::{REACH_SECONDS, ReachCell, table as reach_table};
 pub(crate) use tenant_tree::CUSTOMERS;
 
 /// The control plane: changes of the policy, and the cost of changes and records for decisions.
@@ -30,8 +32,9 @@ pub(crate) use tenant_tree::CUSTOMERS;
 /// Starts Tidegate with a database (SQLite, or the given PostgreSQL). With a policy of 1,000 tenants it measures how long
 /// a change takes until decisions follow it, and how many decisions are left at one change a second; then how many are
 /// left while denials are recorded, and how many with 10,000 overrides. Decisions are counted for each CPU-second of the
-/// threads that decide. At last it measures what a candidate costs beside limits on Redis, and how long a lookup of the
-/// keys of a request takes, against a check of it on the same Redis.
+/// threads that decide. It measures what a candidate costs beside limits on Redis, and how long a lookup of the keys of a
+/// request takes, against a check of it on the same Redis. At last, on fleets of several kinds, it measures how long what is
+/// done to one node (a reset, a block, an override and so on) takes until every node decides by it.
 /// Exit 0: done; 1: a bar was missed (with --check) or measuring failed; 2: bad usage.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ControlArgs {
@@ -70,6 +73,8 @@ enum ControlPart {
     Overrides,
     /// Decisions by limits on Redis beside a candidate, compared with none
     Candidate,
+    /// From each action on live state to the decisions of all nodes, on Redis, on a database and on one node
+    Reach,
 }
 
 /// The load that decisions are counted under. The client never sleeps, so that waking it costs the server no CPU time.
@@ -102,6 +107,9 @@ pub(crate) fn run(args: &ControlArgs) -> Result<ExitCode, ServerBenchError> {
     }
     if is_chosen(ControlPart::Candidate) {
         candidate::measure(&program, database, args.quick, &mut report)?;
+    }
+    if is_chosen(ControlPart::Reach) {
+        reach::measure(&program, database, args.quick, &mut report)?;
     }
     report.notes = vec![
         "CPU is the CPU time of the threads that decide, in user and kernel mode, unless it is said",

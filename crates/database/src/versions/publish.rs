@@ -7,9 +7,10 @@ use super::rules::{self, RuleRow};
 use super::text;
 use crate::answers::{self, NewAnswer};
 use crate::audit::{self, AuditEntry};
+use crate::changes;
 use crate::session::{SqlSession, values};
 use crate::tokens;
-use crate::{Database, DatabaseError, PublishError, UnixMillis};
+use crate::{Database, PublishError, UnixMillis};
 
 /// A version to publish.
 #[derive(Debug, Default)]
@@ -130,15 +131,6 @@ async fn publish(session: &mut SqlSession, new: NewVersion, kept: u64) -> Result
     entries.iter_mut().for_each(|entry| entry.policy_version = Some(version));
     entries.extend(tokens::revoke_of_tenants(session, &new.removed_tenants, &new.author, new.time).await?);
     audit::append_after(session, head, entries).await?;
-    notify(session, version).await?;
+    changes::tell(session, &version.to_string()).await?;
     Ok(publication)
-}
-
-/// Tells nodes that listen, when the transaction is committed.
-async fn notify(session: &mut SqlSession, version: u64) -> Result<(), DatabaseError> {
-    if session.is_postgres() {
-        let values = values![crate::changes::CHANNEL, version.to_string().as_str()];
-        session.rows("SELECT pg_notify($1, $2)", values).await?;
-    }
-    Ok(())
 }

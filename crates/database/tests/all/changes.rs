@@ -1,8 +1,8 @@
 //! News of new versions.
 
-use tidegate_database::VersionChange;
+use tidegate_database::{LiveChange, LiveHead, TrustChange, TrustEdit, VersionChange};
 
-use crate::support::{TestDatabase, open, version};
+use crate::support::{TestDatabase, at, open, version};
 
 on_both!(changes_of_other_processes_arrive, changes_before_the_first_look_are_not_missed);
 
@@ -25,6 +25,24 @@ async fn changes_before_the_first_look_are_not_missed(test: &TestDatabase) {
     test.db.publish(version(1)).await.unwrap();
     assert_eq!(changes.next().await, VersionChange::Unknown);
     assert_eq!(test.db.active_number().await.unwrap(), Some(1));
+}
+
+#[tokio::test]
+async fn postgres_tells_of_changes_beside_the_policy_too() {
+    let test = TestDatabase::postgres().await;
+    let other = open(&test.url).await;
+    let mut changes = test.db.changes();
+    assert_eq!(changes.next().await, VersionChange::Unknown);
+    let trust = TrustChange { users: vec!["42".to_owned()], most: 4, ..TrustChange::default() };
+    let edit = |_: &str, _: Option<&str>| TrustEdit { body: Some("{}".to_owned()), ends_at: None };
+    other.change_trust(trust, edit).await.unwrap();
+    assert_eq!(changes.next().await, VersionChange::Trust);
+    assert_eq!(test.db.trust_page(LiveHead::default(), 10).await.unwrap().rows.len(), 1);
+    other.change_live(LiveChange::default()).await.unwrap();
+    assert_eq!(changes.next().await, VersionChange::Live);
+    other.erase("42", "root", at(2)).await.unwrap();
+    assert_eq!(changes.next().await, VersionChange::Trust);
+    assert_eq!(test.db.trust_page(LiveHead::default(), 10).await.unwrap().rows, []);
 }
 
 /// A connection that the server ends is replaced, and what happened meanwhile is to be looked up.

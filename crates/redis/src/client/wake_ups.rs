@@ -31,16 +31,19 @@ pub enum WakeTopic {
     Policy,
     /// What is done beside the policy.
     Live,
+    /// What is known about users.
+    Trust,
 }
 
 impl WakeTopic {
-    const ALL: [WakeTopic; 2] = [WakeTopic::Policy, WakeTopic::Live];
+    const ALL: [WakeTopic; 3] = [WakeTopic::Policy, WakeTopic::Live, WakeTopic::Trust];
 
     /// The message for it.
     const fn as_str(self) -> &'static str {
         match self {
             WakeTopic::Policy => "policy",
             WakeTopic::Live => "live",
+            WakeTopic::Trust => "trust",
         }
     }
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use tidegate::{Clock, Nanos};
 use tidegate_database::{
-    Database, DatabaseError, NodeReport, PolicyChanges, PolicyVersion, VersionChange, VersionMark,
+    Database, DatabaseError, DatabaseKind, NodeReport, PolicyChanges, PolicyVersion, VersionChange,
+    VersionMark,
 };
 use tidegate_policy::RuleSet;
 use tidegate_redis::WakeTopic;
@@ -54,16 +55,29 @@ pub(super) async fn follow(node: Arc<Node>, database: Database, id: String) {
     }
 }
 
-/// Tells when the database has told of a change: of a version, or of what is done beside the policy. It runs by itself, since it tests a quiet connection after a while, which
-/// it would not come to if it began anew with every report.
+/// Hears from PostgreSQL of changes beside a policy that comes from elsewhere, until the runtime ends. A SQLite file tells
+/// nothing of them.
+pub(super) async fn listen_beside(node: Arc<Node>, database: Database) {
+    if database.kind() == DatabaseKind::Postgres {
+        let nobody = Arc::new(Notify::new());
+        listen(node, database.changes(), nobody).await;
+    }
+}
+
+/// Tells when the database has told of a change: of a version, of what is done beside the policy, or of users. It runs by
+/// itself, since it tests a quiet connection after a while, which it would not come to if it began anew with every report.
 async fn listen(node: Arc<Node>, mut changes: PolicyChanges, changed: Arc<Notify>) {
+    let Some(control) = node.control() else { return };
     loop {
-        let change = changes.next().await;
-        if change != VersionChange::Live {
-            changed.notify_one();
-        }
-        if let (VersionChange::Live | VersionChange::Unknown, Some(control)) = (change, node.control()) {
-            control.live().wake();
+        match changes.next().await {
+            VersionChange::Version(_) => changed.notify_one(),
+            VersionChange::Live => control.live().wake(),
+            VersionChange::Trust => control.trust().wake(),
+            VersionChange::Unknown => {
+                changed.notify_one();
+                control.live().wake();
+                control.trust().wake();
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ mod allocation;
 pub(crate) mod api;
 mod cache;
 pub(crate) mod candidates;
+mod carried;
 mod changing;
 pub(crate) mod collection;
 pub(crate) mod console;
@@ -141,9 +142,12 @@ impl ControlPlane {
             waking::connect(self, shared);
             self.runtime().spawn(waking::log_changes(Arc::clone(node)));
         }
-        if let (Some(database), PolicySource::Database) = (&self.database, &self.running().source) {
-            self.runtime().spawn(following::follow(Arc::clone(node), database.clone(), id));
-        }
+        let Some(database) = self.database.clone() else { return };
+        let node = Arc::clone(node);
+        match self.running().source {
+            PolicySource::Database => self.runtime().spawn(following::follow(node, database, id)),
+            _ => self.runtime().spawn(following::listen_beside(node, database)),
+        };
     }
 
     /// Starts to read the counters of the node once a second.

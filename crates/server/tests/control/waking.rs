@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidegate_database::{HistoryFilter, PageRequest};
+use tidegate_redis::{RedisClientOptions, WakeTopic, WakeUps};
 
 use super::access::client::ask;
-use super::fleet_node::{FleetNode, data_folder};
-use super::on_database;
+use super::fleet_node::{FleetNode, data_folder, send_to};
+use super::{on_database, on_runtime};
 use crate::support::home::{Home, policy};
 use crate::support::postgres::Postgres;
 use crate::support::redis::Redis;
@@ -58,6 +59,42 @@ fn a_write_to_postgres_wakes_the_other_nodes_by_the_store() {
             "--config",
             &home.write("s.yaml", &format!("{}{database}", redis.settings("strict"))),
         ])
+    });
+}
+
+/// Each change tells the channel what it is about, and nothing else.
+#[test]
+fn a_change_wakes_those_who_follow_what_it_is_about() {
+    let (home, redis) = (Home::new(), Redis::start());
+    let config = home.write("tidegate.yaml", &(redis.settings("strict") + "trust: {}\n"));
+    let node = FleetNode::start(&["--config", &config, "--data", &data_folder(&home)]);
+    on_runtime(async {
+        let options = RedisClientOptions::new(format!("redis://127.0.0.1:{}", redis.port));
+        let channel = WakeUps::connect(&options, "tidegate").expect("a good address");
+        let woken = async |topic| {
+            let waited = tokio::time::timeout(PATIENCE, channel.woken(topic)).await;
+            waited.unwrap_or_else(|_| panic!("no message about {topic:?}"));
+        };
+        for topic in [WakeTopic::Policy, WakeTopic::Live, WakeTopic::Trust] {
+            // Whoever connects looks.
+            woken(topic).await;
+        }
+        for (call, body, topic) in [
+            ("PUT /trust/42", json!({ "email_verified": true }), WakeTopic::Trust),
+            (
+                "POST /trust/outcomes",
+                json!({ "outcomes": [{ "user": "7", "successes": 1 }] }),
+                WakeTopic::Trust,
+            ),
+            ("POST /keys/block", json!({ "who": { "user": "42" } }), WakeTopic::Live),
+            ("POST /allow", json!({ "user": "7" }), WakeTopic::Policy),
+        ] {
+            let address = node.server.socket("admin");
+            let sent = move || send_to(address, call, "application/json", &[], &body.to_string()).status;
+            let status = tokio::task::spawn_blocking(sent).await.expect("it does not panic");
+            assert!(matches!(status, 200 | 201), "{call}: {status}");
+            woken(topic).await;
+        }
     });
 }
 

@@ -52,6 +52,24 @@ async fn a_message_wakes_every_node_with_the_permissions_that_are_documented() {
 }
 
 #[tokio::test]
+async fn a_message_wakes_those_who_wait_for_its_topic() {
+    let redis = Redis::start();
+    let (one, other) = two_nodes(&format!("redis://127.0.0.1:{}", redis.port)).await;
+    let topics = [WakeTopic::Policy, WakeTopic::Live, WakeTopic::Trust];
+    let woken = async |topic, wait| tokio::time::timeout(wait, other.woken(topic)).await.is_ok();
+    for topic in [WakeTopic::Live, WakeTopic::Trust] {
+        assert!(woken(topic, PATIENCE).await, "whoever connects looks");
+    }
+    for told in topics {
+        assert!(one.wake(told).await);
+        assert!(woken(told, PATIENCE).await, "{told:?}");
+        for topic in topics {
+            assert!(!woken(topic, Duration::ZERO).await, "{told:?} is not {topic:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn without_permission_it_says_so_and_nothing_is_woken() {
     let (_redis, url) = guarded(PERMISSIONS);
     let node = listen(&url);

@@ -10,6 +10,7 @@ use tidegate_database::{CandidateRun, CandidateStep, Database, DatabaseError, Un
 use super::CandidateBoard;
 use super::running::{RunningCandidate, compile};
 use crate::bounds::CANDIDATE_STEPS_MAX;
+use crate::control::carried::FollowLog;
 use crate::control::glance::last_hour::HistoryStep;
 use crate::control::live::changing::new_live_id;
 use crate::control::startup::unix_millis;
@@ -23,7 +24,11 @@ const WRITE_PAUSE: Nanos = Nanos::from_secs(2);
 
 /// Follows the candidates until the runtime ends.
 pub(in crate::control) async fn follow(node: Arc<Node>) {
-    let (mut is_failing, mut written) = (false, node.clock().now());
+    let mut written = node.clock().now();
+    let mut log = FollowLog::new(
+        "candidates cannot be followed; those that are known run on",
+        "candidates can be followed again",
+    );
     loop {
         let mut done = catch_up(&node).await;
         let now = node.clock().now();
@@ -31,14 +36,7 @@ pub(in crate::control) async fn follow(node: Arc<Node>) {
             written = now;
             done = done.and(write_found(&node).await);
         }
-        match (&done, is_failing) {
-            (Err(error), false) => {
-                tracing::warn!(%error, "candidates cannot be followed; those that are known run on");
-            }
-            (Ok(()), true) => tracing::info!("candidates can be followed again"),
-            _ => {}
-        }
-        is_failing = done.is_err();
+        log.note(done);
         tokio::time::sleep(POLL_PAUSE).await;
     }
 }

@@ -13,6 +13,7 @@ use tidegate_redis::{
 
 use super::entry::{LiveEntry, LiveKind};
 use crate::bounds::{LIVE_ENTRIES_MAX, LIVE_SHARED_MAX};
+use crate::control::carried::CarriedPage;
 use crate::node::Node;
 use crate::node::store::SharedRedisStore;
 
@@ -45,15 +46,6 @@ pub(super) struct LiveNews {
     pub(super) entry: Option<LiveEntry>,
 }
 
-/// What is new, in the order in which it happened.
-#[derive(Debug)]
-pub(super) struct LiveNewsPage {
-    pub(super) head: LiveHead,
-    pub(super) news: Vec<LiveNews>,
-    /// Is there nothing after it?
-    pub(super) is_last: bool,
-}
-
 impl<'n> LiveCarrier<'n> {
     pub(super) fn of(node: &'n Node) -> LiveCarrier<'n> {
         let database = node.control().and_then(|control| control.database());
@@ -65,7 +57,7 @@ impl<'n> LiveCarrier<'n> {
     }
 
     /// What is new after `seen`; `None` if nobody carries anything.
-    pub(super) async fn news(&self, seen: LiveHead) -> Result<Option<LiveNewsPage>, CarrierError> {
+    pub(super) async fn news(&self, seen: LiveHead) -> Result<Option<CarriedPage<LiveNews>>, CarrierError> {
         let (head, news): (LiveHead, Vec<LiveNews>) = match self {
             LiveCarrier::Memory => return Ok(None),
             LiveCarrier::Database(database) => {
@@ -90,7 +82,7 @@ impl<'n> LiveCarrier<'n> {
             }
         };
         let is_last = news.len() < PAGE as usize;
-        Ok(Some(LiveNewsPage { head, news, is_last }))
+        Ok(Some(CarriedPage { head, news, is_last }))
     }
 
     /// Makes a change, all of it or nothing; in memory there is nothing to do. Only a database has an audit, and remembers

@@ -1,9 +1,8 @@
 //! Follows the carrier: reads what is new, and puts it in force on this node.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use tidegate::{Clock, Nanos};
+use tidegate::Clock;
 use tidegate_database::LiveHead;
 use tidegate_policy::PathSpelling;
 use tidegate_redis::WakeTopic;
@@ -12,52 +11,21 @@ use super::carrier::{CarrierError, LiveCarrier, LiveNews};
 use super::entry::{LiveEntry, LiveKind};
 use super::overrides::OverrideWork;
 use super::{KnownLive, LiveBoard, acting, gates};
+use crate::control::carried::{Carried, CarriedPage, FollowLog};
 use crate::control::startup::unix_millis;
 use crate::node::Node;
 
-/// How often the carrier is asked for its last sequence: one small read.
-const POLL_PAUSE: Duration = Duration::from_millis(200);
-
-/// The pause after a wake-up, so that many of them do not become as many questions.
-const WAKE_PAUSE: Duration = Duration::from_millis(10);
-
-/// What was removed is kept by carriers for an hour; a node that heard nothing for this long reads everything anew.
-const TOO_LONG: Nanos = Nanos::from_secs(30 * 60);
-
 /// Follows the carrier until the runtime ends. While it does not answer, what is known stays in force.
 pub(in crate::control) async fn follow(node: Arc<Node>) {
-    let mut is_failing = false;
-    loop {
-        let caught_up = catch_up(&node).await;
-        match (&caught_up, is_failing) {
-            (Err(error), false) => {
-                tracing::warn!(%error, "live entries cannot be read; those that are known stay in force");
-            }
-            (Ok(()), true) => tracing::info!("live entries can be read again"),
-            _ => {}
-        }
-        is_failing = caught_up.is_err();
-        if let Some(control) = node.control() {
-            control.live().tell_uses(&node).await;
-        }
-        wait(&node).await;
-    }
-}
-
-/// Waits until there may be news: the database or another node tells so, or some time has passed.
-async fn wait(node: &Node) {
     let Some(control) = node.control() else { return };
-    let woken = async {
-        match control.wake_ups() {
-            Some(wake_ups) => wake_ups.woken(WakeTopic::Live).await,
-            None => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        () = tokio::time::sleep(POLL_PAUSE) => {}
-        // Many wake-ups are one question to the carrier.
-        () = control.live().woken.notified() => tokio::time::sleep(WAKE_PAUSE).await,
-        () = woken => tokio::time::sleep(WAKE_PAUSE).await,
+    let mut log = FollowLog::new(
+        "live entries cannot be read; those that are known stay in force",
+        "live entries can be read again",
+    );
+    loop {
+        log.note(catch_up(&node).await);
+        control.live().tell_uses(&node).await;
+        control.live().place.wait(control.wake_ups(), WakeTopic::Live).await;
     }
 }
 
@@ -65,7 +33,7 @@ async fn wait(node: &Node) {
 pub(super) async fn apply(node: &Arc<Node>, remove: &[String], add: &[LiveEntry]) {
     let Some(control) = node.control() else { return };
     let board = control.live();
-    let _turn = board.catching_up.lock().await;
+    let _turn = board.place.turn().await;
     {
         let mut known = board.known();
         remove.iter().for_each(|id| known.put(id.clone(), None));
@@ -78,59 +46,47 @@ pub(super) async fn apply(node: &Arc<Node>, remove: &[String], add: &[LiveEntry]
 pub(in crate::control) async fn catch_up(node: &Arc<Node>) -> Result<(), CarrierError> {
     let Some(control) = node.control() else { return Ok(()) };
     let board = control.live();
-    let _turn = board.catching_up.lock().await;
-    let read = read_news(node, board).await;
+    let _turn = board.place.turn().await;
+    let read = board.place.read(&FollowedLive { node, board }, node.clock().now()).await;
     put_in_force(node, board).await;
     read?;
-    board.loaded.send_replace(true);
+    board.place.note_loaded();
     Ok(())
 }
 
-async fn read_news(node: &Node, board: &LiveBoard) -> Result<(), CarrierError> {
-    let carrier = LiveCarrier::of(node);
-    let mut seen = {
-        let mut known = board.known();
-        let now = node.clock().now();
-        if known.answered.is_some_and(|answered| now.saturating_sub(answered) > TOO_LONG) {
-            known.head = LiveHead::default();
+/// The entries of the carrier, and those that this node knows.
+struct FollowedLive<'n> {
+    node: &'n Node,
+    board: &'n LiveBoard,
+}
+
+impl Carried for FollowedLive<'_> {
+    type News = LiveNews;
+    type Error = CarrierError;
+
+    fn sequence(news: &LiveNews) -> u64 {
+        news.sequence
+    }
+
+    async fn page(&self, seen: LiveHead) -> Result<Option<CarriedPage<LiveNews>>, CarrierError> {
+        LiveCarrier::of(self.node).news(seen).await
+    }
+
+    async fn take(&self, news: Vec<LiveNews>) {
+        for action in news.iter().filter_map(|news| news.entry.as_ref()) {
+            acting::follow(self.node, self.board, action).await;
         }
-        known.head
-    };
-    // Filled anew if the epoch changes; put in place as a whole.
-    let mut rebuilt: Option<KnownLive> = None;
-    loop {
-        let Some(page) = carrier.news(seen).await? else { return Ok(()) };
-        if page.head.epoch != seen.epoch {
-            rebuilt = Some(KnownLive::default());
-            seen = LiveHead { epoch: page.head.epoch, sequence: 0 };
-        }
-        seen.sequence = page.news.last().map_or(seen.sequence, |news| news.sequence);
-        if page.is_last {
-            seen.sequence = seen.sequence.max(page.head.sequence);
-        }
-        // What was done before this node knew the entries is done.
-        if rebuilt.is_none() {
-            for action in page.news.iter().filter_map(|news| news.entry.as_ref()) {
-                acting::follow(node, board, action).await;
-            }
-        }
-        let mut known = board.known();
-        match &mut rebuilt {
-            Some(rebuilt) => rebuilt.take(page.news),
-            None => known.take(page.news),
-        }
-        if page.is_last {
-            if let Some(rebuilt) = rebuilt {
-                let overrides = std::mem::take(&mut known.overrides);
-                let told_uses = std::mem::take(&mut known.told_uses);
-                *known = KnownLive { overrides, told_uses, ..rebuilt };
-            }
-            (known.head, known.answered) = (seen, Some(node.clock().now()));
-            return Ok(());
-        }
-        if rebuilt.is_none() {
-            known.head = seen;
-        }
+        self.board.known().take(news);
+    }
+
+    /// What was done before this node knew the entries is done.
+    fn replace(&self, all: Vec<LiveNews>) {
+        let mut rebuilt = KnownLive::default();
+        rebuilt.take(all);
+        let mut known = self.board.known();
+        rebuilt.overrides = std::mem::take(&mut known.overrides);
+        rebuilt.told_uses = std::mem::take(&mut known.told_uses);
+        *known = rebuilt;
     }
 }
 

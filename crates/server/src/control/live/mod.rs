@@ -21,11 +21,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate::Nanos;
 use tidegate::engine::OverrideUse;
-use tidegate_database::{LiveHead, UnixMillis};
+use tidegate_database::UnixMillis;
 use tidegate_policy::PathSpelling;
-use tokio::sync::{Notify, watch};
 
 pub(super) use following::follow;
 
@@ -33,29 +31,24 @@ use answers::AnswerBook;
 use entry::{LiveEntry, LiveKind};
 use overrides::{CompiledOverrides, ToldUses};
 
+use super::carried::FollowedPlace;
+
 /// The live entries that this node knows.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct LiveBoard {
     known: Mutex<KnownLive>,
-    /// Held by whoever reads from the carrier and puts entries in force.
-    catching_up: tokio::sync::Mutex<()>,
+    /// How far the carrier was read. Whoever puts entries in force has its turn.
+    place: FollowedPlace,
     /// Do the settings switch all limits off? Then no entry switches them on.
     forced_kill_switch: AtomicBool,
     /// The ids of actions that this node has done already, because it was asked for them; the last at the end.
     done: Mutex<VecDeque<String>>,
     /// The answers to changes with an idempotency key, if there is no database.
     answers: Mutex<AnswerBook>,
-    /// There may be news.
-    woken: Notify,
-    /// Have the entries been read once?
-    loaded: watch::Sender<bool>,
 }
 
 #[derive(Debug, Default)]
 struct KnownLive {
-    head: LiveHead,
-    /// When the carrier last answered, by the monotonic clock.
-    answered: Option<Nanos>,
     entries: BTreeMap<String, LiveEntry>,
     /// The spelling of paths that the gates are compiled with; `None` if they are not those of the entries.
     compiled: Option<PathSpelling>,
@@ -63,20 +56,6 @@ struct KnownLive {
     compiled_overrides: Option<PathSpelling>,
     overrides: CompiledOverrides,
     told_uses: ToldUses,
-}
-
-impl Default for LiveBoard {
-    fn default() -> LiveBoard {
-        LiveBoard {
-            known: Mutex::default(),
-            catching_up: tokio::sync::Mutex::default(),
-            forced_kill_switch: AtomicBool::new(false),
-            done: Mutex::default(),
-            answers: Mutex::default(),
-            woken: Notify::new(),
-            loaded: watch::Sender::new(false),
-        }
-    }
 }
 
 impl LiveBoard {
@@ -91,7 +70,7 @@ impl LiveBoard {
 
     /// There may be news: look at once.
     pub(crate) fn wake(&self) {
-        self.woken.notify_one();
+        self.place.wake();
     }
 
     /// The entries that hold, newest first.
@@ -137,8 +116,6 @@ impl LiveBoard {
 
     /// Waits until the entries have been read once.
     pub(crate) async fn loaded(&self) {
-        let mut loaded = self.loaded.subscribe();
-        // The sender lives as long as this.
-        let _ended = loaded.wait_for(|loaded| *loaded).await;
+        self.place.loaded().await;
     }
 }

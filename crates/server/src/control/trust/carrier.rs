@@ -15,6 +15,7 @@ use tidegate_redis::{
 use super::account;
 use crate::bounds::{TRUST_KEPT_MAX, TRUST_SHARED_MAX};
 use crate::control::api::ApiError;
+use crate::control::carried::CarriedPage;
 use crate::control::startup::unix_millis;
 use crate::node::Node;
 use crate::node::store::SharedRedisStore;
@@ -46,15 +47,6 @@ pub(super) struct AccountNews {
     pub(super) account: Option<TrustAccount>,
 }
 
-/// What is new, in the order in which it happened.
-#[derive(Debug)]
-pub(super) struct AccountNewsPage {
-    pub(super) head: LiveHead,
-    pub(super) news: Vec<AccountNews>,
-    /// Is there nothing after it?
-    pub(super) is_last: bool,
-}
-
 /// What is done to the account of a user.
 pub(super) type AccountEdit<'e> = &'e (dyn Fn(&str, &mut TrustAccount) + Send + Sync);
 
@@ -69,7 +61,7 @@ impl<'n> TrustCarrier<'n> {
     }
 
     /// What is new after `seen`; `None` if nobody carries anything.
-    pub(super) async fn news(&self, seen: LiveHead) -> Result<Option<AccountNewsPage>, ApiError> {
+    pub(super) async fn news(&self, seen: LiveHead) -> Result<Option<CarriedPage<AccountNews>>, ApiError> {
         Ok(Some(match self {
             TrustCarrier::Memory => return Ok(None),
             TrustCarrier::Database(database) => {
@@ -80,7 +72,7 @@ impl<'n> TrustCarrier<'n> {
                     user: row.user,
                     sequence: row.sequence,
                 });
-                AccountNewsPage { head: page.head, news: news.collect(), is_last }
+                CarriedPage { head: page.head, news: news.collect(), is_last }
             }
             TrustCarrier::Redis(shared) => {
                 let seen = SharedLiveHead { epoch: seen.epoch, sequence: seen.sequence };
@@ -92,7 +84,7 @@ impl<'n> TrustCarrier<'n> {
                     sequence: known.sequence,
                 });
                 let head = LiveHead { epoch: page.head.epoch, sequence: page.head.sequence };
-                AccountNewsPage { head, news: news.collect(), is_last }
+                CarriedPage { head, news: news.collect(), is_last }
             }
         }))
     }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use tidegate::engine::trust::{AccountFacts, TrustAccount, TrustBook};
 use tidegate_database::AuditEntry;
+use tidegate_redis::WakeTopic;
 
 use super::carrier::{AccountEdit, TrustCarrier, change_in_database, change_in_memory, change_on_redis};
 use super::following::catch_up;
@@ -10,6 +11,7 @@ use super::repeats::KeyUse;
 use crate::control::api::{ApiCall, ApiError};
 use crate::control::changing::IdempotencyKey;
 use crate::control::startup::unix_millis;
+use crate::control::waking;
 use crate::observe::{AuditEvent, EventName};
 
 /// Outcomes of a user's requests.
@@ -124,6 +126,7 @@ async fn change(
             repeated.add(key, request, call.now);
         }
     }
+    waking::wake(&call.node, WakeTopic::Trust);
     deed.tell();
     // It is done. If this node cannot read it now, it will as soon as the carrier answers.
     let _later = catch_up(&call.node).await;
