@@ -44,6 +44,7 @@ const FILES: &[(&str, &str)] = embedded![
     "screens/key_actions.js",
     "screens/key_denials.js",
     "screens/key_request.js",
+    "screens/key_trust.js",
     "screens/nodes.js",
     "screens/now.js",
     "screens/now_charts.js",
@@ -298,10 +299,22 @@ mod tests {
     fn spaces_that_separate_nothing_are_not_served() {
         for (name, line, expected) in [
             ("a.js", "const { a, b: [c] } = d ? 'e , f' : -1 + +g;", "const{a,b:[c]}=d?'e , f':-1 + +g;"),
-            ("a.js", r"h('it\' s', { class: 'x y' }, (one) => a in one)", r"h('it\' s',{class:'x y'},(one)=>a in one)"),
+            (
+                "a.js",
+                r"h('it\' s', { class: 'x y' }, (one) => a in one)",
+                r"h('it\' s',{class:'x y'},(one)=>a in one)",
+            ),
             ("a.js", "h(`a , ${b} `, c ); const d = / , /;", "h(`a , ${b} `, c ); const d = / , /;"),
-            ("a.css", "main > a :hover, b [c] { top: calc(1px - 2px); }", "main>a :hover,b [c]{top:calc(1px - 2px);}"),
-            ("a.css", "@media (width < 9px) { a { content: ' , '; } }", "@media (width < 9px){a{content:' , ';}}"),
+            (
+                "a.css",
+                "main > a :hover, b [c] { top: calc(1px - 2px); }",
+                "main>a :hover,b [c]{top:calc(1px - 2px);}",
+            ),
+            (
+                "a.css",
+                "@media (width < 9px) { a { content: ' , '; } }",
+                "@media (width < 9px){a{content:' , ';}}",
+            ),
             ("a.svg", "<path d=\"M1, 2\"/>", "<path d=\"M1, 2\"/>"),
         ] {
             assert_eq!(served(name, line).trim_end(), expected);

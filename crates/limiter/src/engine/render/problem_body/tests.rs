@@ -10,6 +10,7 @@ const DENIED: RefusalBody<'static> = RefusalBody {
     retry_after_ms: Some(100),
     violated_rule: Some("per-user"),
     violated_tier: Some("user"),
+    console: None,
 };
 
 fn parsed(refusal: &RefusalBody<'_>) -> Value {
@@ -27,6 +28,9 @@ fn the_members_come_in_the_promised_order() {
         r#""violated-policies":["per-user"],"violated_rule":"per-user","violated_tier":"user"}"#,
     );
     assert_eq!(body(&DENIED), expected);
+    let linked = RefusalBody { console: Some("https://gate.example/console/key?user=4\"2"), ..DENIED };
+    let link = r#","console":"https://gate.example/console/key?user=4\"2"}"#;
+    assert_eq!(body(&linked), expected.replace('}', link));
 }
 
 #[test]
