@@ -38,8 +38,8 @@ module.exports = async ({ browser, base, settings, assert, decide, eventually, o
   await dialog.getByLabel('Success rate').fill('1');
   await look(page, 'key-facts');
   await dialog.getByRole('button', { name: 'Save' }).click();
-  await trust.getByText('+0.5 for 100%').waitFor();
-  await trust.getByText('+0.2, verified').waitFor();
+  await trust.getByText('+0.50 for 100%').waitFor();
+  await trust.getByText('+0.20, verified').waitFor();
   await trust.getByText('It scales the rate').waitFor();
   const limit = async () => (await decide({ user: encodeURIComponent(user) }, 'peek')).body.limit;
   await eventually(async () => assert.ok(await limit() > 10, 'trust scales the capacity'));

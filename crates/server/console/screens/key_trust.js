@@ -55,22 +55,21 @@ export function trust(context) {
 
 /** @param {any} found */
 function score({ known, score: sum, terms, inputs, outcomes, applied }) {
-  const days = counted(inputs.account_age_days, 'day');
+  const told = outcomes.successes + outcomes.failures;
   return [
     h('p', { class: 'about' }, !known ? 'Nothing is known about this account: limits are as the policy has them.'
       : applied ? 'It scales the rate and the capacity of limits.' : 'The policy does not use it: that needs adaptive: { trust: true }.'),
-    bar(sum, { label: 'Trust', tone: 'info' }),
-    facts(['Score', number(sum)],
-      ['Age of the account', `${signed(terms.account_age)} for ${days}`],
+    known && h('div', { class: 'stack' }, bar(sum, { label: 'Trust', tone: 'info' }), facts(['Score', sum.toFixed(2)],
+      ['Age of the account', `${signed(terms.account_age)} for ${counted(inputs.account_age_days, 'day')}`],
       ['Email address', `${signed(terms.email_verified)}, ${inputs.email_verified ? 'verified' : 'not verified'}`],
-      ['Success', `${signed(terms.success_rate)} for ${share(inputs.success_rate)} (${number(outcomes.successes)} of ${counted(outcomes.successes + outcomes.failures, 'outcome')})`],
-      ['Violations', `${signed(terms.violations)} for ${number(inputs.violations_30d)} in 30 days`]),
+      ['Success', `${signed(terms.success_rate)} for ${share(inputs.success_rate)}${told > 0 ? ` of ${counted(told, 'outcome')}` : ''}`],
+      ['Violations', `${signed(terms.violations)} for ${number(inputs.violations_30d)} in 30 days`])),
   ];
 }
 
 /** @param {number} term of a score */
 function signed(term) {
-  return `${term < 0 ? '−' : '+'}${number(Math.abs(term))}`;
+  return `${term < 0 ? '−' : '+'}${Math.abs(term).toFixed(2)}`;
 }
 
 /** Replaces the facts that were told by the API. @param {any} found @param {() => Promise<void>} load */
