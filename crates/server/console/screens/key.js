@@ -27,7 +27,7 @@ function open(context) {
   /** @type {unknown} */
   let failure = null;
   const past = denials(context);
-  const trusted = trust(context);
+  const trusted = trust(context, () => void load());
 
   const load = async () => {
     const asked = request;

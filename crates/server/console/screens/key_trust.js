@@ -10,8 +10,8 @@ import { bar, button, card, choice, facts, field, newId, problem, textInput } fr
 import { has } from '../roles.js';
 import { h } from '../view.js';
 
-/** @param {Context} context */
-export function trust(context) {
+/** @param {Context} context @param {() => void} changed is told that facts have changed */
+export function trust(context, changed) {
   const { who, redraw, closed } = context;
   let user = '';
   /** @type {any} */
@@ -34,8 +34,12 @@ export function trust(context) {
     }
     redraw();
   };
+  const again = async () => {
+    changed();
+    await load();
+  };
   const change = async () => {
-    if (await askForFacts(found, load)) await load();
+    if (await askForFacts(found, again)) await again();
   };
   return {
     load,
@@ -72,23 +76,23 @@ function signed(term) {
   return `${term < 0 ? '−' : '+'}${Math.abs(term).toFixed(2)}`;
 }
 
-/** Replaces the facts that were told by the API. @param {any} found @param {() => Promise<void>} load */
-async function askForFacts({ user, facts: before }, load) {
+/** Replaces the facts that were told by the API. @param {any} found @param {() => Promise<void>} undone */
+async function askForFacts({ user, facts: before }, undone) {
   const id = newId('trust');
   let [created, verified, rate] = [before.created?.slice(0, 10) ?? '', String(before.email_verified ?? ''), String(before.success_rate ?? '')];
   const tellFacts = (/** @type {any} */ body, /** @type {string} */ reason) => call('PUT', `/trust/${segment(user)}`, { body, reason });
   const isDone = await ask({
     title: `What is known about ${user}`, confirm: 'Save',
     wrong: () => (rate === '' || (Number(rate) >= 0 && Number(rate) <= 1) ? null : 'The success rate is from 0 to 1.'),
-    body: (again) => h('div', { class: 'fields' },
+    body: (redraw) => h('div', { class: 'fields' },
       field('Account made on', h('input', { type: 'date', value: created, onchange: (/** @type {any} */ event) => { created = event.target.value; } }), { id: `${id}-created` }),
-      field('Email address', choice(verified, [['', 'not known'], ['true', 'verified'], ['false', 'not verified']], (value) => { verified = value; again(); }), { id: `${id}-email` }),
+      field('Email address', choice(verified, [['', 'not known'], ['true', 'verified'], ['false', 'not verified']], (value) => { verified = value; redraw(); }), { id: `${id}-email` }),
       field('Success rate', textInput(rate, (value) => { rate = value.trim(); }, { inputmode: 'decimal' }), { id: `${id}-rate`, hint: 'From 0 to 1. Outcomes that programs tell count instead.' })),
     run: (reason) => tellFacts({
       ...(created && { created: created === before.created?.slice(0, 10) ? before.created : `${created}T00:00:00Z` }),
       ...(verified && { email_verified: verified === 'true' }), ...(rate && { success_rate: Number(rate) }),
     }, reason),
   });
-  if (isDone) tell('It is saved.', { undo: async () => { await tellFacts(before, 'undone'); await load(); } });
+  if (isDone) tell('It is saved.', { undo: async () => { await tellFacts(before, 'undone'); await undone(); } });
   return isDone;
 }
