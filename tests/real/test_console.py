@@ -77,7 +77,13 @@ def test_rendering():
 def test_quick_start():
     with Tidegate(None) as server:
         token = wait_for("the token", lambda: re.search(r"tga_\S+", server.output()))[0]
-        run("quick_start", server, {"token": token})
+        commands = re.search(r"^Try:\n((?:  .+\n)+)", server.output(), re.M)[1]
+        commands = [line.strip() for line in commands.splitlines()]
+
+        def type_command(text):
+            return subprocess.run(text, shell=True, capture_output=True, text=True, timeout=60, check=True).stdout
+
+        run("quick_start", server, {"token": token, "commands": commands}, {"type": type_command})
 
 
 def check_screens(url=None):

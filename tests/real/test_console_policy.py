@@ -54,3 +54,11 @@ def test_try():
         api(server, "PUT", "/policy", slow + TENANTS, "application/yaml")
         tokens = {"editor": new_token(server, "editor")["token"], "partner": new_token(server, "viewer", "acme")["token"]}
         run("try", server, {"tokens": tokens})
+
+
+def test_a_long_policy():
+    limits = (f"  - {{ name: limit-{number:04}, match: {{ path: /api/{number}/** }}, key: [ip], sustained: {{ rate: 10 }} }}\n" for number in range(3_000))
+    policy = "version: 1\nlimits:\n" + "".join(limits)
+    with with_database() as server:
+        api(server, "PUT", "/policy", policy, "application/yaml")
+        run("long_policy", server, {"token": ADMIN})

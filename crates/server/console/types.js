@@ -89,6 +89,7 @@
  * @property {boolean} [kill_switch]
  * @property {number} [overshoot_bound_tokens]
  * @property {OverviewNode[]} [nodes]
+ * @property {string[]} [commands] commands that ask for a decision
  */
 /**
  * @typedef {object} HistoryPoint

@@ -67,6 +67,24 @@ module.exports = async ({ browser, base, settings, assert, eventually, openPage,
     assert.equal(download.suggestedFilename(), `tidegate-audit.${ending}`);
     assert.equal(fs.readFileSync(await download.path(), 'utf8'), await api('/audit?kind=rate_limit_config_updated&limit=1000', accept));
   }
+  // Of the lists that are a part of the audit, it is what they show.
+  for (const [list, isMeant] of [['changes', (event) => !/^(burst|unknown|invalid)_/.test(event)], ['security', (event) => /^(burst|unknown|invalid)_/.test(event)]]) {
+    await page.goto(`${base}/console/audit?list=${list}`);
+    await rows.first().waitFor();
+    const save = async (name) => {
+      const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name, exact: true }).click()]);
+      return fs.readFileSync(await download.path(), 'utf8').trimEnd();
+    };
+    const events = (await save('NDJSON')).split('\n').map((line) => JSON.parse(line));
+    assert.ok(events.length > 0 && events.every(({ event }) => isMeant(event)), list);
+    const ours = (await api('/audit?limit=1000', 'application/x-ndjson')).trimEnd().split('\n').map((line) => JSON.parse(line)).filter(({ event }) => isMeant(event));
+    assert.ok(ours.length >= events.length);
+    // Security events may come at any time; changes do not.
+    if (list === 'changes') assert.deepEqual(events, ours);
+    const csv = (await save('CSV')).match(/(?:"(?:[^"]|"")*"|[^"\n])+/g);
+    assert.ok(csv[0].startsWith('actor,') && csv.length - 1 >= events.length && csv.length - 1 <= events.length + 5, csv.join('\n'));
+    assert.ok(csv.slice(1).every((line) => /\b(burst|unknown|invalid)_\w+,\d{4}-/.test(line) === (list === 'security')), csv.join('\n'));
+  }
   check();
   await context.close();
 

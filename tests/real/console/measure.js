@@ -3,7 +3,7 @@
 'use strict';
 
 /** The screens with long lists, and what is there once the list is shown. */
-const SCREENS = [['tenants', '.tenant-row'], ['policy', '.editor']];
+const SCREENS = [['tenants', '.tenant-row'], ['policy', '.ink div']];
 const STEPS = 60;
 
 module.exports = async ({ browser, base, settings, openPage, signIn }) => {

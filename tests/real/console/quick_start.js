@@ -1,7 +1,7 @@
 // The first minutes: the server was started without anything, and its token is copied from its output.
 'use strict';
 
-module.exports = async ({ browser, base, settings, assert, decide, eventually, openPage, signIn, look }) => {
+module.exports = async ({ browser, base, settings, assert, ask, eventually, openPage, signIn, look }) => {
   const { page, check } = await openPage(browser, base);
   await page.goto(`${base}/console`);
   assert.equal(page.url(), `${base}/console/`, 'the address without the slash leads there');
@@ -15,12 +15,15 @@ module.exports = async ({ browser, base, settings, assert, decide, eventually, o
 
   await page.getByText('Nothing was decided in the last hour').waitFor();
   const commands = await page.locator('.command code').allTextContents();
-  assert.ok(commands[0].startsWith('curl -s ') && commands[1].startsWith('redis-cli '), commands.join('\n'));
+  assert.deepEqual(commands.slice(0, 2), settings.commands, 'those that the server has printed');
   await look(page, 'now-quick-start');
 
-  assert.equal((await decide({ user: '42' })).status, 200);
+  // Typed as it is shown, the first command asks this server, and the page comes alive.
+  const answer = await ask('type', { text: commands[0] });
+  assert.equal(JSON.parse(answer).allowed, true, answer);
   await page.getByText('Nothing was decided in the last hour').waitFor({ state: 'detached' });
   await page.getByRole('heading', { name: 'Decisions', exact: true }).waitFor();
+  await page.getByRole('region', { name: 'Busiest keys' }).getByText('42').first().waitFor();
 
   await page.getByRole('link', { name: 'Nodes', exact: true }).click();
   await page.getByRole('region', { name: 'Nodes' }).getByText('seen', { exact: true }).waitFor();

@@ -13,8 +13,8 @@ module.exports = async ({ browser, base, settings, assert, decide, eventually, o
   await row('tenant-b1').waitFor();
   assert.equal(await page.locator('.tenant-row').count(), 7);
   await row('partner-a').getByText('refused').waitFor();
-  await row('tenant-a1').locator('.used').waitFor();
-  const width = async (id) => Number.parseFloat(await row(id).locator('.track').evaluate((element) => element.style.width));
+  await row('tenant-a1').locator('.budget-used').waitFor();
+  const width = async (id) => Number.parseFloat(await row(id).locator('.budget-bar').evaluate((element) => element.style.width));
   assert.equal(await width('partner-a'), 50);
   assert.equal(await width('partner-b'), 25);
   await page.getByRole('button', { name: '2 tenants below partner-a' }).click();

@@ -121,6 +121,8 @@ impl Ruling {
 pub struct Decision {
     set: Guard<Arc<Active>>,
     ruling: Ruling,
+    /// Where the client's state can be looked at.
+    console_link: Option<Box<str>>,
 }
 
 /// The decision of one limit within a decision on a request.
@@ -136,7 +138,7 @@ pub struct LimitStanding<'d> {
 
 impl Decision {
     pub(crate) fn new(set: Guard<Arc<Active>>, ruling: Ruling) -> Decision {
-        Decision { set, ruling }
+        Decision { set, ruling, console_link: None }
     }
 
     /// The policy it was made under.
@@ -147,7 +149,7 @@ impl Decision {
     /// The same decision with a full `Arc` of the policy: holding an `arc_swap::Guard` for long slows every
     /// other reader.
     pub(crate) fn under_full_policy(self) -> Decision {
-        Decision { set: Guard::from_inner(Guard::into_inner(self.set)), ruling: self.ruling }
+        Decision { set: Guard::from_inner(Guard::into_inner(self.set)), ..self }
     }
 
     #[cfg(feature = "async")]
@@ -162,6 +164,16 @@ impl Decision {
     /// The rules it was made under.
     pub(crate) fn rules(&self) -> &RuleSet {
         &self.set.rules
+    }
+
+    /// The same decision with an address where support can look at the client's state: the member `console` of
+    /// its problem body.
+    pub fn with_console_link(self, link: impl Into<Box<str>>) -> Decision {
+        Decision { console_link: Some(link.into()), ..self }
+    }
+
+    pub(crate) fn console_link(&self) -> Option<&str> {
+        self.console_link.as_deref()
     }
 
     /// Is the request admitted?

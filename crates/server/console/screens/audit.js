@@ -76,7 +76,7 @@ function open(context) {
     clearTimeout(timer);
     timer = setTimeout(() => void load(), 300);
   };
-  const exports = exporting(context, () => [list()[0], filters()], (error) => { failure = error; });
+  const exports = exporting(context, () => ({ list: list(), filters: filters() }), (error) => { failure = error; });
   const isOpen = matchMedia('(min-width: 900px)').matches || isFiltered();
 
   return {
@@ -95,11 +95,11 @@ function open(context) {
   };
 }
 
-/** The buttons that save a whole list as a file. @param {Context} context @param {() => [string, Record<string, string | null>]} wanted @param {(error: unknown) => void} failed */
+/** The buttons that save a whole list as a file. @param {Context} context @param {() => { list: (typeof LISTS)[string], filters: Record<string, string | null> }} wanted @param {(error: unknown) => void} failed */
 function exporting({ closed, redraw }, wanted, failed) {
   let exported = 0;
   const save = async (/** @type {string} */ type, /** @type {string} */ ending) => {
-    const [path, filters] = wanted();
+    const { list: [path, , isMeant], filters } = wanted();
     const parts = [];
     /** @type {string | null} */
     let cursor = null;
@@ -109,7 +109,8 @@ function exporting({ closed, redraw }, wanted, failed) {
         redraw();
         const { body, headers } = await call('GET', path, { query: { limit: 1_000, ...filters, cursor }, accept: type, signal: closed });
         // Each page of a CSV begins with the names of its columns.
-        parts.push(parts.length > 0 && ending === 'csv' ? body.slice(body.indexOf('\n') + 1) : body);
+        parts.push(ending === 'csv' ? linesOfCsv(body, isMeant).slice(parts.length > 0 ? 1 : 0).join('')
+          : body.split('\n').filter((/** @type {string} */ line) => line && isMeant(JSON.parse(line))).map((/** @type {string} */ line) => `${line}\n`).join(''));
         cursor = new URLSearchParams(/\?([^>]*)/.exec(headers.get('link') ?? '')?.[1]).get('cursor');
       } while (cursor && exported < EXPORTED_MAX);
       Object.assign(document.createElement('a'), { href: URL.createObjectURL(new Blob(parts, { type })), download: `tidegate${path.replace('/', '-')}.${ending}` }).click();
@@ -121,6 +122,14 @@ function exporting({ closed, redraw }, wanted, failed) {
     redraw();
   };
   return () => (exported ? progress('Exporting', exported) : [button('CSV', () => void save('text/csv', 'csv')), button('NDJSON', () => void save('application/x-ndjson', 'ndjson'))]);
+}
+
+/** The names of the columns, and the lines of the events that are meant. @param {string} text @param {(event: any) => boolean} isMeant @returns {string[]} */
+function linesOfCsv(text, isMeant) {
+  // What is in quotes may have commas, and ends of lines.
+  const [names = '', ...lines] = text.match(/(?:"(?:[^"]+|"")*"|[^"\n])+\n/g) ?? [];
+  const column = names.trim().split(',').indexOf('event');
+  return [names, ...lines.filter((line) => isMeant({ event: [...line.matchAll(/("(?:[^"]+|"")*"|[^",\n]*)[,\n]/g)][column][1] }))];
 }
 
 /** @param {string} name @param {string} value @param {(value: string) => void} set */

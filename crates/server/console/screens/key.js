@@ -12,6 +12,7 @@ import { h } from '../view.js';
 import * as actions from './key_actions.js';
 import { denials } from './key_denials.js';
 import { queryOf, requestForm, requestOf } from './key_request.js';
+import { trust } from './key_trust.js';
 
 /** How often the buckets are looked at. */
 const EVERY_MS = 2_000;
@@ -26,6 +27,7 @@ function open(context) {
   /** @type {unknown} */
   let failure = null;
   const past = denials(context);
+  const trusted = trust(context, () => void load());
 
   const load = async () => {
     const asked = request;
@@ -43,6 +45,7 @@ function open(context) {
     if (JSON.stringify(next) !== JSON.stringify(request)) [found, failure] = [null, null];
     request = next;
     past.show(next);
+    trusted.show(next);
     void load();
   };
   const form = requestForm(context, (next) => {
@@ -65,13 +68,14 @@ function open(context) {
 
   return {
     changed: fromAddress,
-    resumed: () => void load(),
+    resumed: () => void Promise.all([load(), trusted.load()]),
     closed: () => clearInterval(timer),
     view: () => h('div', { class: 'stack' },
       form.view(),
       failure !== null && h('div', { key: 'failure' }, problem(failure, { retry: () => { failure = null; void load(); } })),
       request === null ? teaching() : found === null ? failure === null && progress('Looking it up') : [
         result(request, found, has(who, 'operator'), act),
+        trusted.view(),
         past.view(),
       ]),
   };

@@ -74,7 +74,7 @@ function body(recent, history, at, keys, action) {
   const isRestricted = overview.decisions_per_second === undefined;
   const isUnused = history !== null && recent.every((one) => one.limits.length === 0 && !one.decisions_per_second)
     && history.steps.every((step) => !step.allowed && !step.denied && Object.keys(step.limits).length === 0);
-  if (isUnused && !isRestricted) return [firstSteps(), nodesCard(overview, action)];
+  if (isUnused && !isRestricted) return [firstSteps(overview), nodesCard(overview, action)];
   return [
     !isRestricted && figures(overview, recent),
     h('div', { class: 'columns', key: 'hour' },
@@ -116,16 +116,14 @@ function gone(overview, lastSeen, redraw) {
   ])));
 }
 
-/** The two commands of the quick start. */
-function firstSteps() {
-  const server = `http://${location.hostname}:8080`;
+/** The commands that the start of the server prints. @param {Overview} overview */
+function firstSteps({ commands = [] }) {
   return empty('Nothing was decided in the last hour', [
-    h('p', null, 'Ask for a decision, and this page comes alive within a second. The server printed these commands when it started; if its listeners have '
-      + 'other addresses than the default ones, copy them from there.'),
-    command(`curl -s ${server}/v1/check -d '{"user":"42"}'`),
-    command('redis-cli -p 6380 CL.THROTTLE user123 15 30 60'),
-    h('p', null, 'To see denials, ask more often than the limit admits:'),
-    command(`for i in $(seq 200); do curl -s ${server}/v1/check -d '{"user":"42"}' -o /dev/null; done`),
+    h('p', null, 'Ask for a decision on the machine of the server, and this page comes alive within a second:'),
+    commands.map((one) => command(one)),
+    commands[0]?.includes('/v1/check') && [
+      h('p', null, 'To see denials, ask more often than the limit admits:'),
+      command(`for i in $(seq 200); do ${commands[0]} -o /dev/null; done`)],
   ]);
 }
 

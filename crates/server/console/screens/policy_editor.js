@@ -10,6 +10,8 @@ import { suggestions } from './policy_complete.js';
 
 const LINE = 20;
 const PAD = 10;
+/** A text field of more lines takes so long to be laid out that its first lines are shown before it is filled. */
+const MANY = 2_000;
 const PARTS = /(?<comment>(?:^|\s)#.*$)|(?<name>(?:"[^"]*"|[\w.:/*-]+)(?=\s*:(?:\s|$)))|(?<word>"[^"]*"|'[^']*')|(?<digits>\b\d[\w.:-]*)/g;
 
 /** A line in colours. @param {string} line */
@@ -33,6 +35,8 @@ class PolicyEditor extends HTMLElement {
   /** @type {import('./policy_complete.js').Suggestions | null} */
   #offered = null;
   #chosen = 0;
+  /** Whether the text field has the text. */
+  #isFilled = false;
   #resized = new ResizeObserver(() => this.#draw());
 
   /** @param {EditorData} data */
@@ -42,10 +46,21 @@ class PolicyEditor extends HTMLElement {
     this.#data = data;
     this.#draw();
     // Not each time that it is drawn: comparing a long text takes a while.
-    if (isOther) this.#area.value = data.text;
+    if (isOther && (this.#isFilled || this.#lines.length <= MANY)) this.#fill();
   }
 
-  connectedCallback() { this.#resized.observe(this); }
+  #fill() {
+    this.#area.value = this.#data.text;
+    if (this.#isFilled) return;
+    this.#isFilled = true;
+    this.#draw();
+  }
+
+  connectedCallback() {
+    this.#resized.observe(this);
+    if (!this.#isFilled) requestAnimationFrame(() => setTimeout(() => this.#fill()));
+  }
+
   disconnectedCallback() { this.#resized.disconnect(); }
 
   /** Before it is drawn for the first time there is none. */
@@ -122,13 +137,15 @@ class PolicyEditor extends HTMLElement {
     const { problems, isReadOnly } = this.#data;
     const { scrollTop: top, scrollLeft: left, clientHeight } = this.#area;
     const first = Math.max(0, Math.floor((top - PAD) / LINE));
-    const seen = this.#lines.slice(first, first + Math.ceil((clientHeight || 600) / LINE) + 1).map((line, index) => {
+    const count = Math.ceil((clientHeight || 600) / LINE) + 1;
+    const seen = this.#lines.slice(first, first + count).map((line, index) => {
       const number = first + index + 1;
       const here = problems.filter((one) => (one.line ?? 1) === number);
       const tone = here.length > 0 && (here.every(({ severity }) => severity === 'warning') ? 'warn' : 'bad');
-      const props = { key: number, class: tone, style: { top: `${PAD + (number - 1) * LINE}px` } };
-      return [h('span', { ...props, title: here.map(({ message }) => message).join('\n') }, number), h('div', props, coloured(line))];
-    });
+      // A line that comes takes the place in the page of one that has gone.
+      const props = { key: number % count, class: tone, style: { top: `${PAD + (number - 1) * LINE}px` } };
+      return { number, parts: [h('span', { ...props, title: here.map(({ message }) => message).join('\n') }, number), h('div', props, coloured(line))] };
+    }).sort((one, other) => one.number % count - other.number % count).map(({ parts }) => parts);
     const option = this.#offered && `${this.#id}-${this.#chosen}`;
     render(this,
       h('div', { class: 'gutter', 'aria-hidden': 'true', style: { width: `${String(this.#lines.length).length + 3}ch` } },
@@ -136,7 +153,7 @@ class PolicyEditor extends HTMLElement {
       h('div', { class: 'page' },
         h('div', { class: 'ink', 'aria-hidden': 'true', style: { transform: `translate(${-left}px, ${-top}px)` } }, seen.map(([, line]) => line)),
         h('textarea', {
-          readonly: isReadOnly, wrap: 'off', spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', 'aria-label': 'The policy',
+          readonly: isReadOnly || !this.#isFilled, wrap: 'off', spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', 'aria-label': 'The policy',
           'aria-autocomplete': 'list', 'aria-controls': option && this.#id, 'aria-activedescendant': option,
           oninput: () => this.#typed(), onscroll: () => this.#draw(), onblur: () => this.#close(), onclick: () => this.#close(),
           onkeydown: (/** @type {KeyboardEvent} */ event) => this.#key(event),

@@ -113,8 +113,8 @@ function rowView({ tenant, depth, isOpen }, bar, live, query, toggle) {
   const isChosen = query.get('tenant') === id;
   return h('div', { class: isChosen ? 'tenant-row chosen' : 'tenant-row' },
     h('div', { class: 'name', style: { 'padding-left': `${Math.min(depth, 8) * 16}px` } },
-      toggle && children.length > 0 ? button(icon(isOpen ? 'M6 9l6 6 6-6' : 'M9 6l6 6-6 6'), () => toggle(id), { label: `${counted(children.length, 'tenant')} below ${id}`, more: { class: 'toggle', 'aria-expanded': String(isOpen) } })
-        : h('span', { class: 'toggle' }),
+      toggle && children.length > 0 ? button(icon(isOpen ? 'M6 9l6 6 6-6' : 'M9 6l6 6-6 6'), () => toggle(id), { label: `${counted(children.length, 'tenant')} below ${id}`, more: { class: 'tenant-toggle', 'aria-expanded': String(isOpen) } })
+        : h('span', { class: 'tenant-toggle' }),
       h('a', { href: address('tenants', { tenant: id, q: query.get('q') }), title: id, 'aria-current': isChosen ? 'true' : null }, id)),
     bar,
     h('div', { class: 'numbers number' },

@@ -72,7 +72,7 @@ function drawn(total, parts) {
   const whole = Math.max(total, sum);
   let at = 0;
   /** @param {number} from @param {number} to @param {string} tone */
-  const piece = (from, to, tone) => to > from && h('div', { class: `part ${tone}`, style: { left: `${(from / whole) * 100}%`, width: `${((to - from) / whole) * 100}%` } });
+  const piece = (from, to, tone) => to > from && h('div', { class: `budget-part ${tone}`, style: { left: `${(from / whole) * 100}%`, width: `${((to - from) / whole) * 100}%` } });
   return [parts.map(({ amount, tone }) => piece(at, (at += amount), tone)), piece(total, sum, 'over')];
 }
 
@@ -84,15 +84,15 @@ export function budgetBar(tenant, above, used) {
   const { total, window, isAllotting, allotted, rate } = tenant;
   const part = above?.isAllotting ? (total * above.window) / window / Math.max(above.total, above.allotted) : 1;
   const label = `${perWindow(total, window)}${isAllotting ? `, ${number(allotted)} allotted` : ''}, ${share(used)} of its bucket used`;
-  return h('div', { class: 'lane' }, rate !== null && h('div', { class: 'track', role: 'img', 'aria-label': label, title: label, style: { width: `${Math.min(1, part) * 100}%` } },
+  return h('div', { class: 'budget-lane' }, rate !== null && h('div', { class: 'budget-bar', role: 'img', 'aria-label': label, title: label, style: { width: `${Math.min(1, part) * 100}%` } },
       isAllotting && drawn(total, [{ name: '', amount: allotted, tone: 'given' }]),
-      h('div', { class: used > 0.95 ? 'used full' : 'used', style: { width: `${used * 100}%` } })));
+      h('div', { class: used > 0.95 ? 'budget-used full' : 'budget-used', style: { width: `${used * 100}%` } })));
 }
 
 /** A budget, its parts and what is left. @param {number} total @param {Part[]} parts */
 export function budgetPicture(total, parts) {
   const sum = parts.reduce((all, part) => all + part.amount, 0);
   const rest = { name: sum > total ? 'more than the budget' : 'left', amount: Math.abs(total - sum), tone: sum > total ? 'over' : 'left' };
-  return h('div', { class: 'stack budget' }, h('div', { class: 'track large', role: 'img', 'aria-label': `${number(sum)} of ${number(total)} allotted` }, drawn(total, parts)),
+  return h('div', { class: 'stack budget-picture' }, h('div', { class: 'budget-bar large', role: 'img', 'aria-label': `${number(sum)} of ${number(total)} allotted` }, drawn(total, parts)),
     h('ul', { class: 'legend small' }, [...parts, rest].map((one) => h('li', null, h('span', { class: `swatch ${one.tone}` }), one.name, ' ', h('b', null, number(one.amount))))));
 }

@@ -97,6 +97,7 @@ pub(super) fn serve_until(
     install_panic_hook(&node);
     let (database, database_problem) = opened.map(|opened| (opened.database, opened.problem)).unzip();
     let control = ControlPlane::new(thread, in_force, access, database).recording(records);
+    control.glance().set_commands(banner.commands());
     control.live().force_kill_switch(kill_switch);
     node.set_kill_switch(kill_switch);
     if kill_switch {

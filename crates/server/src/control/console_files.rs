@@ -1,7 +1,7 @@
 //! The files of the console, which are in the binary: the page, its modules, its styles.
 //!
 //! All files but the page have addresses that contain a hash of all of them. Browsers may therefore keep them for ever, and
-//! a page never gets modules of another release. Comments are not served.
+//! a page never gets modules of another release. Comments and most spaces are not served.
 
 use std::sync::LazyLock;
 
@@ -44,6 +44,7 @@ const FILES: &[(&str, &str)] = embedded![
     "screens/key_actions.js",
     "screens/key_denials.js",
     "screens/key_request.js",
+    "screens/key_trust.js",
     "screens/nodes.js",
     "screens/now.js",
     "screens/now_charts.js",
@@ -85,7 +86,7 @@ const SCREENS: &[&str] = &["account", "audit", "key", "nodes", "now", "policy", 
 
 /// The files as they are served, by name.
 static SERVED: LazyLock<Vec<(&str, Bytes)>> =
-    LazyLock::new(|| FILES.iter().map(|(name, text)| (*name, without_comments(text).into())).collect());
+    LazyLock::new(|| FILES.iter().map(|(name, text)| (*name, served(name, text).into())).collect());
 
 /// The first half of the SHA-256 of all files, in hexadecimal digits.
 static HASH: LazyLock<String> = LazyLock::new(|| {
@@ -118,8 +119,51 @@ pub(super) fn answer_to(head: &Parts) -> Option<Response<Bytes>> {
     Some(response(content.clone(), media_type(name), "public, max-age=31536000, immutable"))
 }
 
-/// Leaves out what browsers have no use for, a quarter of all: comments at the beginning of lines, and the space there. The
-/// lines stay, so that an error names the line of the file.
+/// A file without what browsers have no use for, a third of all. The lines stay, so that an error names the line of the file.
+fn served(name: &str, text: &str) -> String {
+    let text = without_comments(text);
+    // Spaces around these separate nothing. In styles, `a :hover` is not `a:hover`.
+    let (before, after) = match name.rsplit('.').next() {
+        Some("js") => (",;:?=<>&|!()[]{}", ",;:?=<>&|!()[]{}"),
+        Some("css") => ("{}>", ",;:{}>"),
+        _ => return text,
+    };
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines() {
+        out.push_str(&without_spaces(line, before, after).unwrap_or_else(|| line.to_owned()));
+        out.push('\n');
+    }
+    out
+}
+
+/// A line without the spaces before and after some characters, except in texts. `None` if the line may have a comment, a
+/// regular expression or a template in it, whose spaces are not as easily told apart.
+fn without_spaces(line: &str, before: &str, after: &str) -> Option<String> {
+    let mut out = String::with_capacity(line.len());
+    let mut chars = line.chars().peekable();
+    while let Some(char) = chars.next() {
+        match char {
+            '/' | '`' => return None,
+            ' ' if out.ends_with(|last| after.contains(last)) => {}
+            ' ' if chars.peek().is_some_and(|next| before.contains(*next)) => {}
+            _ => out.push(char),
+        }
+        if matches!(char, '\'' | '"') {
+            loop {
+                let within = chars.next()?;
+                out.push(within);
+                match within {
+                    '\\' => out.push(chars.next()?),
+                    _ if within == char => break,
+                    _ => {}
+                }
+            }
+        }
+    }
+    Some(out)
+}
+
+/// Leaves out comments at the beginning of lines, and the space there.
 fn without_comments(text: &str) -> String {
     let mut is_comment = false;
     let mut out = String::with_capacity(text.len());
@@ -240,14 +284,40 @@ mod tests {
     #[test]
     fn comments_in_lines_of_their_own_are_not_served() {
         let text = "// a\nlet b = 1; // c\n  /** d */\n/**\n * e\n */\n/** @type {x} */ (f);\nconst g = '/* h */';\ng(/** @type {y} */ i => 1, '/**');\n";
-        let served = "\nlet b = 1; // c\n\n\n\n\n(f);\nconst g = '/* h */';\ng(i => 1, '/**');\n";
-        assert_eq!(without_comments(text), served);
+        let expected = "\nlet b = 1; // c\n\n\n\n\n(f);\nconst g = '/* h */';\ng(i => 1, '/**');\n";
+        assert_eq!(without_comments(text), expected);
         for (name, text) in FILES {
-            let served = without_comments(text);
+            let served = served(name, text);
             assert_eq!(served.lines().count(), text.lines().count(), "{name}");
             // A text over several lines could have lines that look like comments.
             let in_text = served.split('`').skip(1).step_by(2).filter(|inner| inner.contains('\n')).count();
             assert_eq!(in_text, 0, "{name} has a template over several lines");
+        }
+    }
+
+    #[test]
+    fn spaces_that_separate_nothing_are_not_served() {
+        for (name, line, expected) in [
+            ("a.js", "const { a, b: [c] } = d ? 'e , f' : -1 + +g;", "const{a,b:[c]}=d?'e , f':-1 + +g;"),
+            (
+                "a.js",
+                r"h('it\' s', { class: 'x y' }, (one) => a in one)",
+                r"h('it\' s',{class:'x y'},(one)=>a in one)",
+            ),
+            ("a.js", "h(`a , ${b} `, c ); const d = / , /;", "h(`a , ${b} `, c ); const d = / , /;"),
+            (
+                "a.css",
+                "main > a :hover, b [c] { top: calc(1px - 2px); }",
+                "main>a :hover,b [c]{top:calc(1px - 2px);}",
+            ),
+            (
+                "a.css",
+                "@media (width < 9px) { a { content: ' , '; } }",
+                "@media (width < 9px){a{content:' , ';}}",
+            ),
+            ("a.svg", "<path d=\"M1, 2\"/>", "<path d=\"M1, 2\"/>"),
+        ] {
+            assert_eq!(served(name, line).trim_end(), expected);
         }
     }
 

@@ -3,6 +3,7 @@
 //! `Node` wraps the engine and adds identity, metrics, traces and `events`. `store` connects it to memory or Redis,
 //! `lifecycle` has the phase of the server.
 
+mod console_link;
 mod create;
 mod error;
 mod events;
@@ -194,7 +195,8 @@ impl Node {
     ) -> NowOrLater<'_, Decision> {
         let began = self.clock().now();
         let _trace = self.trace_scope(origin);
-        self.measured(origin, self.limiter.admit_entered(entered, request), began, whole_decision)
+        let decided = self.linked(self.limiter.admit_entered(entered, request), request);
+        self.measured(origin, decided, began, whole_decision)
     }
 
     /// What [`Node::check`] would decide, without charging.
@@ -224,7 +226,7 @@ impl Node {
             self.metrics.requests_decided(origin.protocol, 1);
             self.traces.decided(origin, decision, began, ended);
         }
-        Ok(joint)
+        Ok(self.linked_joint(joint, requests))
     }
 
     /// Decides by an ad hoc bucket.

@@ -18,7 +18,12 @@ fn at_once<F: Future>(future: F) -> F::Output {
 }
 
 fn node(policy: &str) -> Node {
-    let settings = Settings { max_keys: 1_000, ..Settings::default() };
+    node_with(policy, None)
+}
+
+fn node_with(policy: &str, console_link: Option<&str>) -> Node {
+    let console_link = console_link.map(str::to_owned);
+    let settings = Settings { max_keys: 1_000, console_link, ..Settings::default() };
     let identity = Identity::new(&settings).expect("it needs no files");
     Node::new(settings, Policy::parse(policy).expect("a policy").into(), identity).expect("it is small")
 }
@@ -72,4 +77,28 @@ async fn a_wait_is_no_part_of_how_long_decisions_take() {
     assert_eq!(node.metrics.decisions_measured(), 1);
     assert_eq!(node.admit(ORIGIN, &request).await.reason(), Reason::QueueTimeout);
     assert_eq!(node.metrics.decisions_measured(), 1);
+}
+
+#[tokio::test]
+async fn every_denial_of_a_client_has_the_link_and_nothing_else_has() {
+    let policy = "version: 1\nlimits: [{ name: a, key: [user], sustained: { rate: 20, window: second }, burst: { capacity: 1 }, \
+                  strategy: queue, queue: { max_depth: 9, max_wait: 20ms } }]\n";
+    let console = "https://gate.example/console";
+    let (linked, plain) = (node_with(policy, Some(console)), node_with(policy, None));
+    let mut request = Request::new();
+    request.user = Some("42".into());
+    let joint = [Joint { request: &request, by: JointBy::Policy }];
+    for (node, wanted) in [(&linked, Some(format!("{console}/key?user=42"))), (&plain, None)] {
+        let link = |decision: &Decision| {
+            let body: serde_json::Value = serde_json::from_str(&decision.problem_body(429)).expect("JSON");
+            body.get("console").and_then(|link| link.as_str().map(str::to_owned))
+        };
+        let ask = || node.admit_entered(ORIGIN, node.enter(&request), &request);
+        assert_eq!(link(&ask().await), None, "it was admitted");
+        // The queue is known to be too long at once, or after a wait.
+        let denied = ask().await;
+        assert_eq!((denied.is_allowed(), link(&denied)), (false, wanted.clone()));
+        let together = node.check_joint(ORIGIN, &joint).await.expect("no bucket of its own");
+        assert_eq!((together.allowed, link(&together.decisions[0])), (false, wanted));
+    }
 }

@@ -86,7 +86,7 @@ impl Banner {
     }
 
     /// At most two commands that work when copied.
-    fn commands(&self) -> Vec<String> {
+    pub(crate) fn commands(&self) -> Vec<String> {
         let mut commands = Vec::new();
         if let Some(address) = self.address(Listener::Http) {
             let url = self.url(Listener::Http, reachable(address));

@@ -90,6 +90,8 @@ pub struct Settings {
     pub tls: Option<TlsFiles>,
     /// Host names that the admin listener accepts, besides IP addresses and `localhost`.
     pub admin_hosts: Vec<String>,
+    /// The console's address for the links in problem bodies; `None` is no links.
+    pub console_link: Option<String>,
     /// The bearer token that `/v1/refund`, `/v1/throttle` and `/v1/identify` require where they are not on loopback.
     pub http_token: Option<String>,
     /// The admin token of a server without a database; `None` makes a new one at each start.
@@ -193,6 +195,7 @@ impl Default for Settings {
             forwarded: ForwardedSource::XForwardedFor,
             tls: None,
             admin_hosts: Vec::new(),
+            console_link: None,
             admin_token: None,
             oidc: None,
             admin_insecure: false,

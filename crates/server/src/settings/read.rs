@@ -96,6 +96,7 @@ impl Reader<'_> {
         if let Some(hosts) = root.get("admin").and_then(|admin| admin.get("hosts")) {
             settings.admin_hosts = self.hosts(hosts);
         }
+        settings.console_link = root.get("admin").and_then(|admin| self.console_link(admin));
         settings.tenant_metrics = root.get("metrics").is_some_and(|metrics| flag(metrics, "tenants"));
         settings.readiness = match text(root, "readiness").as_deref() {
             Some("strict") => ReadinessRule::Strict,
@@ -176,6 +177,24 @@ impl Reader<'_> {
             );
         }
         names
+    }
+
+    fn console_link(&mut self, admin: &DocumentNode) -> Option<String> {
+        let node = admin.get("console_link")?;
+        let link = text(admin, "console_link")?;
+        let uri = link.parse::<http::Uri>().ok();
+        let is_address = uri.is_some_and(|uri| {
+            // Everybody who is denied gets it.
+            let has_password = uri.authority().is_none_or(|authority| authority.as_str().contains('@'));
+            matches!(uri.scheme_str(), Some("http" | "https")) && !has_password && uri.query().is_none()
+        });
+        if !is_address || link.contains('#') {
+            let problem =
+                Problem::error(node.at, "admin.console_link", "this is not the address of a console");
+            let problem = problem.saw("text").want("a URL such as `https://tidegate.example.com/console/`");
+            self.problems.push(problem.hint("leave out user, query and fragment"));
+        }
+        Some(link)
     }
 
     fn endpoint(&mut self, otlp: &DocumentNode) -> Option<String> {

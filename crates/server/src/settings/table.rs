@@ -17,6 +17,8 @@ use crate::trust_file::{ACCOUNT, ACCOUNTS};
 pub(super) const TEXT_MAX: usize = 4_096;
 /// The longest secret: a PEM key fits.
 pub(super) const SECRET_MAX: usize = 16_384;
+/// The longest address of a console: every denial has it.
+const LINK_MAX: usize = 512;
 /// The longest timeout of a call to a store, in milliseconds.
 const DEADLINE_MAX: u64 = 10_000;
 /// The longest key prefix.
@@ -322,15 +324,26 @@ static TLS: ObjectShape = ObjectShape {
 static ADMIN: ObjectShape = ObjectShape {
     name: "admin",
     about: "The admin listener.",
-    fields: &[&[ShapeField::new(
-        "hosts",
-        Shape::List(&Shape::Text(TEXT_MAX)),
-        "Host names that it accepts, such as `tidegate.monitoring.svc`, without a port. IP addresses and `localhost` \
-         are always accepted. Requests with another name in `Host` are refused, because a web page could otherwise \
-         reach the listener under a domain of its own (DNS rebinding).",
-    )
-    .or("[]")
-    .also(&["names", "host"])]],
+    fields: &[&[
+        ShapeField::new(
+            "hosts",
+            Shape::List(&Shape::Text(TEXT_MAX)),
+            "Host names that it accepts, such as `tidegate.monitoring.svc`, without a port. IP addresses and `localhost` \
+             are always accepted. Requests with another name in `Host` are refused, because a web page could otherwise \
+             reach the listener under a domain of its own (DNS rebinding).",
+        )
+        .or("[]")
+        .also(&["names", "host"]),
+        ShapeField::new(
+            "console_link",
+            Shape::Text(LINK_MAX),
+            "The address of the console as support reaches it, such as `https://tidegate.example.com/console/`. The \
+             problem body of a denial then has a member `console`: the address of the client's page there. That names \
+             the user, the tenant, the client, the IP address, the plan and where the request went, and never a header, a \
+             query or a claim.",
+        )
+        .also(&["console", "link"]),
+    ]],
     open_fields: None,
     shorthand: None,
 };

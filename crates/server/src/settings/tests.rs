@@ -28,7 +28,7 @@ rate_limit_sync: { enabled: false, backend: redis, sync_interval_ms: 100, fallba
 trusted_proxies: [10.0.0.0/8, "::1/128"]
 forwarded: forwarded
 tls: { cert: server.pem, key: /keys/server.key }
-admin: { hosts: [Tidegate.Monitoring.svc] }
+admin: { hosts: [Tidegate.Monitoring.svc], console_link: https://gate.example/console/ }
 metrics: { tenants: true }
 readiness: strict
 auth: { http_token: s3cret-token, resp_password: s3cret-password }
@@ -64,6 +64,7 @@ fn everything_can_be_said() {
         (Path::new("/etc/tidegate/server.pem"), Path::new("/keys/server.key"))
     );
     assert_eq!(settings.admin_hosts, ["tidegate.monitoring.svc"]);
+    assert_eq!(settings.console_link.as_deref(), Some("https://gate.example/console/"));
     assert_eq!(settings.http_token.as_deref(), Some("s3cret-token"));
     assert_eq!(settings.resp_password.as_deref(), Some("s3cret-password"));
     assert_eq!(settings.jwt.as_ref().and_then(|jwt| jwt.issuer.as_deref()), Some("me"));
@@ -292,6 +293,24 @@ fn what_makes_no_sense_is_refused() {
     assert_eq!(kill_switch_from(Some("allow")), Ok(true));
     assert_eq!(kill_switch_from(None), Ok(false));
     assert!(kill_switch_from(Some("1")).is_err());
+}
+
+#[test]
+fn the_link_to_the_console_is_an_address_without_a_secret() {
+    let link = |text: &str| wrong(&format!("admin: {{ console_link: \"{text}\" }}")).join("\n");
+    for text in [
+        "gate.example/console/",
+        "/console/",
+        "ftp://gate.example/",
+        "https://me:s3cret@gate.example/console/",
+        "https://gate.example/console/?token=s3cret",
+        "https://gate.example/console/#s3cret",
+        "javascript:s3cret",
+        "",
+    ] {
+        let said = link(text);
+        assert!(said.contains("admin.console_link") && !said.contains("s3cret"), "{text}: {said}");
+    }
 }
 
 #[test]

@@ -71,6 +71,10 @@ fn the_overview_is_of_all_nodes_and_a_partner_sees_its_own(kind: DatabaseKind) {
         (&"ready".into(), &"local".into(), &1.into())
     );
     assert_eq!((&overview["kill_switch"], &overview["overshoot_bound_tokens"]), (&false.into(), &0.into()));
+    let asks =
+        |command: &Value| command.as_str().is_some_and(|text| text.contains(&one.server.address("http")));
+    assert_eq!(overview["commands"].as_array().map(Vec::len), Some(2), "{overview}");
+    assert!(overview["commands"].as_array().into_iter().flatten().any(asks), "{overview}");
     let history = get(&one.admin, "/history");
     assert_eq!(history["step_seconds"], 30);
     assert!(limits_of(&history).contains(&"per-user".to_owned()), "{history}");
@@ -90,7 +94,12 @@ fn the_overview_is_of_all_nodes_and_a_partner_sees_its_own(kind: DatabaseKind) {
 
     let (_, partner) = one.token("viewer", Some("acme"));
     let seen = get(&partner, "/overview");
-    assert!(seen.get("decisions_per_second").is_none() && seen.get("nodes").is_none(), "{seen}");
+    assert!(
+        seen.get("decisions_per_second").is_none()
+            && seen.get("nodes").is_none()
+            && seen.get("commands").is_none(),
+        "{seen}"
+    );
     let theirs = limits_of(&get(&partner, "/history"));
     assert!(theirs.iter().all(|name| ["tenant:acme", "tenant:shop"].contains(&name.as_str())), "{theirs:?}");
     assert!(!theirs.is_empty());

@@ -103,6 +103,7 @@ impl Decision {
             retry_after_ms: self.wait().map(|wait| wait.as_millis_ceil()),
             violated_rule: self.violated_rule(),
             violated_tier: self.violated_tier().map(|tier| tier.as_str()),
+            console: self.console_link(),
         })
     }
 }

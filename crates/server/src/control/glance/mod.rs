@@ -12,7 +12,7 @@ pub(super) mod last_hour;
 pub(crate) mod overview;
 mod reading;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -39,6 +39,7 @@ pub(crate) struct Glance {
     latest: ArcSwap<NodeFigures>,
     last_hour: Mutex<LastHour>,
     fleet: FleetCache,
+    commands: OnceLock<Vec<String>>,
     /// Permits for streams.
     pub(crate) streams: Arc<Semaphore>,
 }
@@ -49,6 +50,7 @@ impl Default for Glance {
             latest: ArcSwap::default(),
             last_hour: Mutex::default(),
             fleet: FleetCache::default(),
+            commands: OnceLock::new(),
             streams: Arc::new(Semaphore::new(OVERVIEW_STREAMS_MAX)),
         }
     }
@@ -58,6 +60,16 @@ impl Glance {
     /// The figures of the last second.
     pub(crate) fn latest(&self) -> Arc<NodeFigures> {
         self.latest.load_full()
+    }
+
+    /// Commands that ask this node for a decision, as its start prints them.
+    pub(crate) fn commands(&self) -> &[String] {
+        self.commands.get().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Sets the commands, once.
+    pub(crate) fn set_commands(&self, commands: Vec<String>) {
+        _ = self.commands.set(commands);
     }
 
     fn last_hour(&self) -> MutexGuard<'_, LastHour> {

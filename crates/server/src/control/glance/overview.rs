@@ -47,6 +47,9 @@ pub(crate) struct Overview {
     /// The nodes, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     nodes: Vec<OverviewNode>,
+    /// Commands that ask the node that answers for a decision.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    commands: Vec<String>,
 }
 
 /// What a limit decided.
@@ -131,7 +134,11 @@ pub(crate) async fn overview(
     now: Nanos,
 ) -> Result<Overview, DatabaseError> {
     let nodes = fleet::nodes(node, control).await?;
-    Ok(shown_now(&nodes, caller, node.limiter().rules().tenants(), now))
+    let mut shown = shown_now(&nodes, caller, node.limiter().rules().tenants(), now);
+    if caller.tenant.is_none() {
+        shown.commands = control.glance().commands().to_vec();
+    }
+    Ok(shown)
 }
 
 fn shown_now(nodes: &[FleetNode], caller: &Principal, tenants: &Tenants, now: Nanos) -> Overview {
@@ -159,6 +166,7 @@ fn shown_now(nodes: &[FleetNode], caller: &Principal, tenants: &Tenants, now: Na
         kill_switch: Some(nodes.iter().any(|node| node.figures.kill_switch)),
         overshoot_bound_tokens: nodes.iter().map(|node| node.figures.overshoot_bound).max(),
         nodes: nodes.iter().map(OverviewNode::from).collect(),
+        commands: Vec::new(),
     }
 }
 
@@ -290,6 +298,7 @@ impl Overview {
             kill_switch: None,
             overshoot_bound_tokens: None,
             nodes: Vec::new(),
+            commands: Vec::new(),
         }
     }
 }

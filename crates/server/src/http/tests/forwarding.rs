@@ -68,6 +68,27 @@ async fn a_refusal_is_for_the_client() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_refusal_has_a_link_to_the_console_if_that_is_wanted() {
+    let console_link = Some("https://gate.example/console/".to_owned());
+    let node = node(POLICY, Settings { console_link, ..settings() });
+    let mut client = Client::connect(&node, LOCAL);
+    let request = "X-Api-Key: s3cret\r\nX-Forwarded-Method: GET\r\nX-Forwarded-Uri: /a?token=s3cret\r\nX-Forwarded-For: 198.51.100.1\r\n";
+    let (_, body) = client.forwarded("", request).await;
+    assert_eq!(body, "");
+    let (_, body) = client.forwarded("", request).await;
+    let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+    assert_eq!(
+        body["console"],
+        "https://gate.example/console/key?ip=198.51.100.1&method=GET&host=tidegate&path=/a"
+    );
+    assert!(!body.to_string().contains("s3cret"), "{body}");
+    // Programs get the decision, as ever.
+    client.post("/v1/check", "", r#"{"headers":{"x-api-key":"s3cret"}}"#).await;
+    let (_, decision) = client.answer().await;
+    assert!(decision.contains(r#""allowed":false"#) && !decision.contains("console"), "{decision}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn proxies_that_are_trusted_say_what_was_asked() {
     let login = "X-Forwarded-Method: POST\r\nX-Forwarded-Uri: /login?x\r\nX-Forwarded-For: 198.51.100.1\r\n";
     let node = node(POLICY, settings());

@@ -23,6 +23,8 @@ pub struct RefusalBody<'a> {
     pub violated_rule: Option<&'a str>,
     /// The tier of its key.
     pub violated_tier: Option<&'a str>,
+    /// Where support can look at the client's state; without it, the body has no such member.
+    pub console: Option<&'a str>,
 }
 
 /// The body as a new string.
@@ -52,6 +54,9 @@ pub fn write_body(refusal: &RefusalBody<'_>, out: &mut String) {
     out.push(']');
     optional_member(out, "violated_rule", refusal.violated_rule);
     optional_member(out, "violated_tier", refusal.violated_tier);
+    if let Some(link) = refusal.console {
+        text_member(out, ',', "console", link);
+    }
     out.push('}');
 }
 

@@ -10,6 +10,7 @@ const DENIED: RefusalBody<'static> = RefusalBody {
     retry_after_ms: Some(100),
     violated_rule: Some("per-user"),
     violated_tier: Some("user"),
+    console: None,
 };
 
 fn parsed(refusal: &RefusalBody<'_>) -> Value {
@@ -27,6 +28,9 @@ fn the_members_come_in_the_promised_order() {
         r#""violated-policies":["per-user"],"violated_rule":"per-user","violated_tier":"user"}"#,
     );
     assert_eq!(body(&DENIED), expected);
+    let linked = RefusalBody { console: Some("https://gate.example/console/key?user=4\"2"), ..DENIED };
+    let link = r#","console":"https://gate.example/console/key?user=4\"2"}"#;
+    assert_eq!(body(&linked), expected.replace('}', link));
 }
 
 #[test]
@@ -56,6 +60,7 @@ fn credentials_that_do_not_hold_are_told_apart() {
         retry_after_ms: None,
         violated_rule: Some("invalid_credentials"),
         violated_tier: Some("custom"),
+        ..DENIED
     };
     let key = RefusalBody { reason: "unknown_key", violated_rule: Some("unknown_key"), ..token };
     let (token, key) = (parsed(&token), parsed(&key));
@@ -144,11 +149,13 @@ fn the_status_is_the_one_that_is_sent() {
 
 proptest! {
     #[test]
-    fn any_text_stays_text(rule: String, tier: String, reason: String) {
-        let odd = RefusalBody { reason: &reason, violated_rule: Some(&rule), violated_tier: Some(&tier), ..DENIED };
+    fn any_text_stays_text(rule: String, tier: String, reason: String, link: String) {
+        let (violated_rule, violated_tier) = (Some(&*rule), Some(&*tier));
+        let odd = RefusalBody { reason: &reason, violated_rule, violated_tier, console: Some(&link), ..DENIED };
         let body = parsed(&odd);
         prop_assert_eq!(body["violated_rule"].as_str(), Some(rule.as_str()));
         prop_assert_eq!(body["violated-policies"][0].as_str(), Some(rule.as_str()));
         prop_assert_eq!(body["violated_tier"].as_str(), Some(tier.as_str()));
+        prop_assert_eq!(body["console"].as_str(), Some(link.as_str()));
     }
 }
