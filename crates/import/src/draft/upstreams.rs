@@ -28,7 +28,8 @@ impl Draft {
 
     /// Does an upstream that is known by the first of these names have this host?
     pub(crate) fn has_host(&self, names: &[String], host: &str) -> bool {
-        let is_same = |known: &&DraftUpstream| names.first().is_some_and(|name| known.known_as.contains(name));
+        let is_same =
+            |known: &&DraftUpstream| names.first().is_some_and(|name| known.known_as.contains(name));
         self.upstreams.iter().find(is_same).is_some_and(|known| known.hosts.iter().any(|other| other == host))
     }
 

@@ -31,7 +31,8 @@ pub(crate) fn read(
     let owner = fields.take_any(&["tenant", "tenant_id"]);
     let tenant = owner.as_ref().and_then(|owner| owner.text(log)).or_else(|| place.tenant.clone());
     let (mark, known) = (draft.mark(), draft.upstream_counts());
-    let repeated: Vec<String> = hosts.iter().filter(|host| draft.has_host(&known_as, host)).cloned().collect();
+    let repeated: Vec<String> =
+        hosts.iter().filter(|host| draft.has_host(&known_as, host)).cloned().collect();
     let name = match known_as.first().or(hosts.first()) {
         Some(name) => {
             let (at, path) = (item.at, item.path.clone());
