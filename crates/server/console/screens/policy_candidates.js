@@ -58,9 +58,10 @@ export function candidates(context) {
   let [one, report] = [null, null];
 
   const { load, shown, isWell } = loading(context, async () => {
-    rows = (await get('/candidates', {}, closed)).items;
-    one = rows.find(({ id }) => id === context.query.get('id')) ?? rows[0] ?? null;
-    report = one && await get(`/candidates/${segment(one.id)}/report`, {}, closed);
+    const { items } = await get('/candidates', {}, closed);
+    const next = items.find((/** @type {any} */ { id }) => id === context.query.get('id')) ?? items[0] ?? null;
+    // Together: the screen may be drawn while the report is loading.
+    [report, rows, one] = [next && await get(`/candidates/${segment(next.id)}/report`, {}, closed), items, next];
   });
   const timer = setInterval(() => {
     if (context.query.get('view') === 'candidates' && !document.hidden && isWell() && one?.running) void load();
