@@ -4,6 +4,10 @@ mod tenants;
 
 pub use tenants::ExplainedTenant;
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
 use tidegate_core::{Algorithm, Cost, LimitDecision, Nanos};
 use tidegate_policy::{
     Applicability, Descriptor, Facts, GateStage, KeyBytes, Plan, PlanItem, Request, Strategy, Tier,
@@ -150,12 +154,8 @@ impl<C: Clock> Limiter<Memory<C>, C> {
     pub fn explain(&self, request: &Request<'_>) -> Explanation {
         let (now, decision) = (self.clock.now(), self.peek(request));
         let set = self.active.load_full();
-        let states = self.bucket_states(&set, request, now);
-        let states = states.into_iter().map(|state| {
-            let state = state.expect_now().expect("memory always answers");
-            state.decisions[0]
-        });
-        self.explain_with(&set, request, now, decision, &states.collect::<Vec<_>>())
+        let states = self.bucket_states(&set, request, now).expect_now().expect("memory always answers");
+        self.explain_with(&set, request, now, decision, &states.decisions)
     }
 }
 
@@ -165,33 +165,30 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// # Errors
     /// When the store does not answer.
     pub async fn explain_async(&self, request: &Request<'_>) -> Result<Explanation, S::Error> {
-        let now = self.clock.now();
-        let decision = self.peek_async(request).await;
-        let set = self.active.load_full();
-        let mut states = Vec::new();
-        for state in self.bucket_states(&set, request, now) {
-            states.push(state.await?.decisions[0]);
-        }
-        Ok(self.explain_with(&set, request, now, decision, &states))
+        let (now, set) = (self.clock.now(), self.active.load_full());
+        // Both are sent to a shared store before either has answered.
+        let (decision, states) = both(self.peek_async(request), self.bucket_states(&set, request, now)).await;
+        Ok(self.explain_with(&set, request, now, decision, &states?.decisions))
     }
 
-    /// The state of each bucket of the request: before it, and after it, in turn.
+    /// The state of each bucket of the request: before it, and after it, in turn. Nothing is taken, so each state is what it
+    /// would be if the store were asked for it alone.
     fn bucket_states(
         &self,
         set: &Active,
         request: &Request<'_>,
         now: Nanos,
-    ) -> Vec<NowOrLater<'_, Result<Verdict, S::Error>>> {
+    ) -> NowOrLater<'_, Result<Verdict, S::Error>> {
         let facts = set.rules.facts(request);
         let plan = self.plan_of(set, &facts, now);
         let charges = set.charges(&plan, Payer::of(&set.rules, request), &self.store);
-        let mut states = Vec::with_capacity(2 * charges.len());
+        let mut all = Vec::with_capacity(2 * charges.len());
         for charge in charges {
             let mut free = charge;
             free.cost = Cost::ZERO;
-            states.extend([free, charge].map(|charge| self.store.charge(Intent::Peek, &[charge], now)));
+            all.extend([free, charge]);
         }
-        states
+        self.store.charge(Intent::Peek, &all, now)
     }
 
     fn explain_with(
@@ -286,6 +283,32 @@ fn explain_limits<S: Store>(buckets: &Buckets<'_, '_, '_, S>) -> Vec<ExplainedLi
         }
     };
     buckets.set.rules.judge(buckets.facts).into_iter().map(explain).collect()
+}
+
+/// Waits for two futures at the same time.
+async fn both<A: Future, B: Future>(one: A, other: B) -> (A::Output, B::Output) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    let (mut first, mut second) = (None, None);
+    poll_fn(move |context| {
+        if first.is_none()
+            && let Poll::Ready(output) = one.as_mut().poll(context)
+        {
+            first = Some(output);
+        }
+        if second.is_none()
+            && let Poll::Ready(output) = other.as_mut().poll(context)
+        {
+            second = Some(output);
+        }
+        match (first.take(), second.take()) {
+            (Some(first), Some(second)) => Poll::Ready((first, second)),
+            waiting => {
+                (first, second) = waiting;
+                Poll::Pending
+            }
+        }
+    })
+    .await
 }
 
 /// The buckets of a request, and their states.
