@@ -1,17 +1,16 @@
 //! `explain`: one decision with everything that led to it.
 
+mod both;
 mod tenants;
 
 pub use tenants::ExplainedTenant;
-
-use std::future::poll_fn;
-use std::pin::pin;
-use std::task::Poll;
 
 use tidegate_core::{Algorithm, Cost, LimitDecision, Nanos};
 use tidegate_policy::{
     Applicability, Descriptor, Facts, GateStage, KeyBytes, Plan, PlanItem, Request, Strategy, Tier,
 };
+
+use both::both;
 
 use crate::engine::active::{Active, Payer};
 use crate::engine::decision::Decision;
@@ -283,32 +282,6 @@ fn explain_limits<S: Store>(buckets: &Buckets<'_, '_, '_, S>) -> Vec<ExplainedLi
         }
     };
     buckets.set.rules.judge(buckets.facts).into_iter().map(explain).collect()
-}
-
-/// Waits for two futures at the same time.
-async fn both<A: Future, B: Future>(one: A, other: B) -> (A::Output, B::Output) {
-    let (mut one, mut other) = (pin!(one), pin!(other));
-    let (mut first, mut second) = (None, None);
-    poll_fn(move |context| {
-        if first.is_none()
-            && let Poll::Ready(output) = one.as_mut().poll(context)
-        {
-            first = Some(output);
-        }
-        if second.is_none()
-            && let Poll::Ready(output) = other.as_mut().poll(context)
-        {
-            second = Some(output);
-        }
-        match (first.take(), second.take()) {
-            (Some(first), Some(second)) => Poll::Ready((first, second)),
-            waiting => {
-                (first, second) = waiting;
-                Poll::Pending
-            }
-        }
-    })
-    .await
 }
 
 /// The buckets of a request, and their states.
