@@ -64,8 +64,8 @@ impl Database {
     ///
     /// # Errors
     /// When another version is active than expected, when the key of the answer was used meanwhile, or when the database
-    /// fails; nothing is written then. After
-    /// [`DatabaseError::Unavailable`] it is not known whether it was written: publishing it again is safe.
+    /// fails; nothing is written then. After [`Unavailable`](crate::DatabaseError::Unavailable) it is not known whether it
+    /// was written: publishing it again is safe.
     pub async fn publish(&self, new: NewVersion) -> Result<Publication, PublishError> {
         self.within_deadline(async {
             let mut session = self.writer().await?;
