@@ -22,7 +22,7 @@ const PICTURES = [
   }],
   ['tenants', 'tenants?tenant=acme', async (page) => {
     await link(page, 'Contention', 'acme-books').waitFor({ timeout: 200_000 });
-    await tenant(page, 'acme').locator('.used').waitFor();
+    await tenant(page, 'acme').locator('.budget-used').waitFor();
     await tenant(page, 'acme').getByText('refused').waitFor({ timeout: 400_000 });
   }],
 ];
