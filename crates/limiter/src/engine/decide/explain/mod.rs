@@ -1,6 +1,5 @@
 //! `explain`: one decision with everything that led to it.
 
-mod both;
 mod tenants;
 
 pub use tenants::ExplainedTenant;
@@ -10,13 +9,12 @@ use tidegate_policy::{
     Applicability, Descriptor, Facts, GateStage, KeyBytes, Plan, PlanItem, Request, Strategy, Tier,
 };
 
-use both::both;
-
 use crate::engine::active::{Active, Payer};
 use crate::engine::decision::Decision;
 use crate::engine::limiter::Limiter;
 use crate::engine::reason::Reason;
 use crate::engine::trust::TrustReport;
+use crate::now_or_later::both;
 use crate::{Clock, Intent, Memory, NowOrLater, Store, Verdict};
 
 /// Everything that led to a decision.
@@ -166,7 +164,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     pub async fn explain_async(&self, request: &Request<'_>) -> Result<Explanation, S::Error> {
         let (now, set) = (self.clock.now(), self.active.load_full());
         // Both are sent to a shared store before either has answered.
-        let (decision, states) = both(self.peek_async(request), self.bucket_states(&set, request, now)).await;
+        let deciding = self.peek_async(request);
+        let states = self.bucket_states(&set, request, now);
+        let (states, decision) = both(states, Box::pin(deciding)).await;
         Ok(self.explain_with(&set, request, now, decision, &states?.decisions))
     }
 
