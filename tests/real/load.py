@@ -73,6 +73,18 @@ class Load:
     def admitted(self, fields, since=0.0):
         return [one for one in self.of(fields, since) if one.allowed]
 
+    def wait_until_rate_is_used(self, fields, rate, since, seconds=10.0):
+        """Waits until at least half of the rate was admitted within one second that began after `since`. Calls miss their
+        deadlines while this machine is busy with something else, so it need not be the first second."""
+        while True:
+            now = time.monotonic()
+            lately = [one for one in self.of(fields, since=now - 1) if one.answered <= now]
+            count = sum(one.allowed for one in lately)
+            if now - 1 >= since and count >= rate / 2:
+                return
+            assert now < since + seconds, f"{count} of {len(lately)} requests admitted in a second: too few for {rate}/s"
+            time.sleep(0.1)
+
     def check_waits(self, deadline_s):
         """No request waited much longer than the deadline; stalls of this machine are not counted."""
         # Connections to a node that was killed may fail.

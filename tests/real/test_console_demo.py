@@ -41,5 +41,11 @@ def test_the_commands_that_are_printed_work():
         top, check = (command.strip().replace("tidegate ", f"{binary()} ", 1) for command in commands)
         done = subprocess.run(check, shell=True, capture_output=True, text=True, timeout=START_S, check=False)
         assert "per-user" in done.stdout + done.stderr, (check, done)
-        once = subprocess.run(f"{top} --once", shell=True, capture_output=True, text=True, timeout=START_S, check=False)
-        assert once.returncode == 0 and "per-user" in once.stdout, (top, once)
+
+        def shows_traffic():
+            once = subprocess.run(f"{top} --once", shell=True, capture_output=True, text=True, timeout=START_S, check=False)
+            assert once.returncode == 0, (top, once)
+            return "per-user" in once.stdout
+
+        # It has the rates of the last second, and the commands are printed before the first second has ended.
+        wait_for("traffic in `tidegate top`", shows_traffic)

@@ -94,11 +94,9 @@ def test_sentinels_fail_over():
                 time.sleep(0.7)
                 store.kill_the_master()
                 fleet.wait_until_it_uses_the_store()
-                healed = time.monotonic()
-                time.sleep(1)
+                load.wait_until_rate_is_used(HOT_KEY, 200, time.monotonic())
             load.check_waits(0.05)
             check_envelope(load.admitted(HOT_KEY), 40, 200, fleet.bound("hot") + 40)
-            assert len(load.admitted(HOT_KEY, since=healed)) > 100, "too few decisions after the recovery"
 
 
 # Nodes leave a replaced master within two seconds; the rest is slack for a slow machine.
@@ -136,11 +134,10 @@ def test_a_master_that_is_cut_off_is_left():
                 wait_for("all nodes to move", lambda fleet=fleet: all(map(has_moved, fleet.nodes)), MOVE_S)
                 moved = time.monotonic()
                 before = calls(store.master)
-                time.sleep(1)
+                load.wait_until_rate_is_used(HOT_KEY, 200, moved)
                 assert calls(store.master) == before, "the old master still gets calls"
             load.check_waits(0.05)
             check_envelope(load.admitted(HOT_KEY), 40, 200, 2 * fleet.bound("hot") + 40 + 200 * (moved - two_since))
-            assert len(load.admitted(HOT_KEY, since=moved)) > 100, "too few decisions after the recovery"
             for node in fleet.nodes:
                 assert node.output().count("Sentinels name another master; the limits") == 1, "one line for a move"
 
@@ -166,12 +163,12 @@ def test_a_node_that_is_cut_off_with_its_master():
             wait_for("a log line about it", lambda: "most Sentinels do not answer" in alone.output(), MOVE_S)
             assert alone.metric("tidegate_store_sentinels_silent") == 3
             refused = time.monotonic()
-            time.sleep(1)
+            # By the other node.
+            load.wait_until_rate_is_used(HOT_KEY, 200, refused)
         admitted = load.admitted(HOT_KEY)
         assert not [one for one in admitted if one.node == 0 and one.sent > refused]
         last = max(one.answered for one in admitted if one.node == 0)
         check_envelope(admitted, 40, 200, 40 + 200 * max(0, last - two_since))
-        assert len(load.admitted(HOT_KEY, since=refused)) > 100, "the other node decides"
         for proxy in proxies:
             proxy.heal()
         wait_for("the other to move", lambda: has_moved(alone), MOVE_S)

@@ -55,7 +55,8 @@ def check_fault(fault, mode, proxied=False, forgets=False, breaks=True, answers=
             outage = fault(scene)
             fleet.wait_until_it_uses_the_store()
             healed = time.monotonic()
-            time.sleep(1.2)
+            for about in (SHARES, CLOSED):
+                load.wait_until_rate_is_used(about, RATE, healed)
         if answers:
             load.check_waits(DEADLINE_S)
         bounds = [max(before, fleet.bound(name)) for before, name in zip(bounds, ("shares", "closed"), strict=True)]
@@ -67,11 +68,6 @@ def check_fault(fault, mode, proxied=False, forgets=False, breaks=True, answers=
         check_envelope(load.admitted(CLOSED), CAPACITY, RATE, bounds[1] + lost)
         if outage:
             check_outage(load, *outage)
-        for about in (SHARES, CLOSED):
-            exchanges = load.of(about, since=healed)
-            lasted = exchanges[-1].answered - exchanges[0].sent
-            count = sum(one.allowed for one in exchanges)
-            assert count > RATE * lasted / 2, f"{count} in {lasted:.2f} s after it: too few"
 
 
 def check_outage(load, gone, back):
@@ -79,12 +75,16 @@ def check_outage(load, gone, back):
     gone += GRACE_S
 
     def within(about):
-        return [one for one in load.admitted(about, since=gone) if one.answered <= back]
+        return [one for one in load.of(about, since=gone) if one.answered <= back]
 
-    check_envelope(within(SHARES), CAPACITY, RATE)
-    count = len(within(SHARES))
-    assert count > RATE * (back - gone) / 2, f"{count} in {back - gone:.2f} s: the shares are not used"
-    assert not within(CLOSED), "the closed limit admitted requests"
+    def admitted(about):
+        return [one for one in within(about) if one.allowed]
+
+    check_envelope(admitted(SHARES), CAPACITY, RATE)
+    # A busy machine may send less than the rate admits.
+    count, possible = len(admitted(SHARES)), min(RATE * (back - gone), len(within(SHARES)))
+    assert count > possible / 2, f"{count} of {possible:.0f} in {back - gone:.2f} s: the shares are not used"
+    assert not admitted(CLOSED), "the closed limit admitted requests"
 
 
 # The faults: each causes a failure and ends it. Those that cut all nodes off from Redis return when it began and ended.
