@@ -68,7 +68,8 @@ pub trait Store: Send + Sync {
 
     /// Keys of a limit may soon be charged in the numbers of an override: from now on, a bucket of the limit that is
     /// full is kept until it would be full in those numbers too. Without it, that begins with the first
-    /// [`Store::variant`] in those numbers. By default nothing is done.
+    /// [`Store::variant`] in those numbers. A bucket that the store has already forgotten is full in those numbers; a
+    /// shared store forgets it at a time that is set at each charge. By default nothing is done.
     fn expect_override(&self, limit: &LimitRef, numbers: OverrideNumbers) {
         let _ = (limit, numbers);
     }
@@ -88,6 +89,13 @@ pub trait Store: Send + Sync {
         charges: &[Charge<'_>],
         now: Nanos,
     ) -> NowOrLater<'_, Result<Verdict, Self::Error>>;
+
+    /// Runs `poll`, which polls futures of [`Store::charge`] of this store and of its clones. A store on another server
+    /// may gather what they begin, and run `poll` again to send it as one call. Each time `poll` must poll all of them that are
+    /// pending, whether or not they were woken, and none that is ready.
+    fn send_together(&self, poll: &mut dyn FnMut()) {
+        poll();
+    }
 
     /// [`Intent::HandBack`] for callers that cannot wait, such as a `Drop`: done at once, or as soon as the
     /// store gets to it. `at` is [`Verdict::at`] of the charges.

@@ -7,7 +7,7 @@ use tidegate::{
 
 use crate::calls::wire::{log_entries, numbers, state_and_text};
 use crate::calls::{Link, State};
-use crate::deciding::strict::{StrictRequest, execute};
+use crate::deciding::strict::{CallDraft, StrictRequest, execute};
 use crate::failures::StoreError;
 use crate::registry::LimitRegistry;
 
@@ -97,7 +97,8 @@ impl<L: Link> Store for ServerOnlyStore<L> {
             let charges: Vec<Charge<'_>> = charges.iter().map(OwnedCharge::as_charge).collect();
             let request =
                 StrictRequest { intent, charges: &charges, wants: &[], charged_at: now, at: Some(now) };
-            Ok(execute(&self.link, &self.registry, request, &|| true).await?.verdict)
+            let mut draft = CallDraft::of(&self.registry, request)?;
+            Ok(execute(&self.link, &self.registry, &mut draft, &|| true).await?.verdict)
         })
     }
 

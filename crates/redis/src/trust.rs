@@ -20,7 +20,7 @@ impl<C: Sleep> RedisStore<RedisClient, C> {
     /// When the server does not answer.
     pub async fn trust_page(&self, seen: SharedLiveHead, most: u32) -> Result<SharedTrustPage, StoreError> {
         let call = encode_trust_page(&keys::trust(&self.options.prefix), seen, most);
-        Ok(decode_trust_page(&self.link.run(&call).await?)?)
+        Ok(decode_trust_page(&self.link.run(call).await?)?)
     }
 
     /// The accounts of some users, in their order.
@@ -29,7 +29,7 @@ impl<C: Sleep> RedisStore<RedisClient, C> {
     /// When the server does not answer.
     pub async fn trust_accounts(&self, users: &[String]) -> Result<Vec<SharedAccount>, StoreError> {
         let call = encode_accounts(&keys::trust(&self.options.prefix), users);
-        Ok(decode_accounts(users, &self.link.run(&call).await?)?)
+        Ok(decode_accounts(users, &self.link.run(call).await?)?)
     }
 
     /// Changes accounts.
@@ -38,6 +38,6 @@ impl<C: Sleep> RedisStore<RedisClient, C> {
     /// When the server does not answer; then the change may have been made or not.
     pub async fn change_trust(&self, change: &SharedTrustChange) -> Result<SharedTrustOutcome, StoreError> {
         let call = encode_trust_change(&keys::trust(&self.options.prefix), change);
-        Ok(decode_trust_change(&self.link.run(&call).await?)?)
+        Ok(decode_trust_change(&self.link.run(call).await?)?)
     }
 }

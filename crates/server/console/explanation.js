@@ -62,6 +62,7 @@ function requestLine(request) {
 
 /** @param {any} gate */
 function gateLine(gate) {
+  if (gate.list === 'kill_switch') return h('p', null, 'The kill switch is on, so every request is admitted', gate.reason && ` — ${gate.reason}`, '. Nothing is taken from any limit.');
   return h('p', null, 'Decided before any limit: it is in ', h('code', null, gate.list), gate.line ? ` (line ${gate.line} of the policy)` : ' (a live entry)',
     (gate.match ?? []).length > 0 && [': ', gate.match.join(', ')], gate.reason && ` — ${gate.reason}`, '. Nothing is taken from any limit.');
 }

@@ -54,7 +54,7 @@ fn call(random: &mut Random, buckets: &[Bucket], at: Nanos) -> ScriptCall {
         7 => CallVerb::Refund,
         _ => CallVerb::HandBack,
     };
-    let mut entries: SmallVec<[BucketEntry; 8]> =
+    let mut entries: Vec<BucketEntry> =
         (0..random.between(1, 4)).map(|_| entry(random, buckets, verb, at)).collect();
     // The model and the server summarise a log that appears twice differently, and no decision depends on it.
     let is_log = |entry: &BucketEntry| matches!(entry.limit, Limit::Log(_));
@@ -105,7 +105,7 @@ fn migrate(call: &mut ScriptCall, answer: &CallAnswer, at: Nanos) {
                 }
                 Limit::Log(_) => State::Log(LogState::default()),
             };
-            entry.migrated = Some((raw.clone(), state));
+            entry.migrated = Some(Box::new((raw.clone(), state)));
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Runs of seeds: the same seed twice, the seeds that failed once, three hundred more, a hundred failovers, a hundred and
 //! fifty with bursts, edits and two faults at once, eighty with resets and grants, a hundred with overrides, and a hundred
-//! in which a policy is tried out.
+//! in which a policy is tried out; and worlds with deliberate mistakes, each of which must be noticed.
 
+use std::ops::Range;
 use std::path::Path;
 
 use tidegate_sim::{
@@ -121,6 +122,20 @@ fn a_policy_that_is_tried_out_breaks_no_promise_of_the_one_in_force() {
     assert!(sum(|outcome| outcome.promises) > 300, "retry promises were tested");
 }
 
+/// Asserts that worlds of these seeds notice a mistake, with each of these messages.
+fn assert_noticed(sabotage: Sabotage, messages: &[&str], seeds: Range<u64>) {
+    let mut missing = messages.to_vec();
+    for scenario in seeds.map(Scenario::of) {
+        let outcome = run_scenario(Scenario { sabotage: Some(sabotage), ..scenario }, false);
+        let is_missing = |message: &&str| !outcome.violations.iter().any(|told| told.contains(*message));
+        missing.retain(is_missing);
+        if missing.is_empty() {
+            return;
+        }
+    }
+    panic!("{sabotage:?} is not noticed: {missing:?}");
+}
+
 /// The oracle is only worth something if it notices mistakes.
 #[test]
 fn mistakes_of_burst_detectors_are_noticed() {
@@ -130,11 +145,41 @@ fn mistakes_of_burst_detectors_are_noticed() {
         (Sabotage::ForgetsOnRestart, "the server forgot a penalty"),
         (Sabotage::IgnoresBlocks, "whose block it knew"),
     ] {
-        let mut worlds = (FIRST_BURST_SEED..FIRST_BURST_SEED + 150).map(Scenario::of);
-        let is_noticed = worlds.any(|scenario| {
-            let outcome = run_scenario(Scenario { sabotage: Some(sabotage), ..scenario }, false);
-            outcome.violations.iter().any(|violation| violation.contains(noticed))
-        });
-        assert!(is_noticed, "{sabotage:?}");
+        assert_noticed(sabotage, &[noticed], FIRST_BURST_SEED..FIRST_BURST_SEED + 150);
+    }
+}
+
+/// What is given beyond an action is noticed in what the server gives and in what clients spend, of buckets and in windows.
+#[test]
+fn a_reset_or_a_grant_that_gives_more_than_it_says_is_noticed() {
+    let (given, spent, counted) = ("more than it held", "tokens above B + R·t", "are allowed");
+    for (sabotage, noticed) in [
+        (Sabotage::GrantsDouble, [given, spent, counted]),
+        (Sabotage::ResetsAgain, [given, spent, counted]),
+        (Sabotage::ActsTwice, ["a reset or a grant once more", spent, counted]),
+    ] {
+        assert_noticed(sabotage, &noticed, FIRST_ACTION_SEED..FIRST_ACTION_SEED + 80);
+    }
+}
+
+#[test]
+fn an_override_that_makes_or_loses_tokens_is_noticed() {
+    for (sabotage, noticed) in [
+        (Sabotage::OverridesTooHigh, "which are not in force"),
+        (Sabotage::OverridesStay, "which are not in force"),
+        (Sabotage::RenumbersToFull, "more than it held"),
+        (Sabotage::TakesTwice, "are refused, although they are there"),
+    ] {
+        assert_noticed(sabotage, &[noticed], FIRST_OVERRIDE_SEED..FIRST_OVERRIDE_SEED + 100);
+    }
+}
+
+#[test]
+fn a_policy_that_is_tried_out_and_charges_other_buckets_is_noticed() {
+    for (sabotage, noticed) in [
+        (Sabotage::CandidateChargesLive, "which are not in force"),
+        (Sabotage::CandidateUnheard, "of a candidate, and right is"),
+    ] {
+        assert_noticed(sabotage, &[noticed], FIRST_CANDIDATE_SEED..FIRST_CANDIDATE_SEED + 100);
     }
 }

@@ -4,11 +4,13 @@
 
 use std::sync::Arc;
 
+use arc_swap::Guard;
 use tidegate_core::Cost;
-use tidegate_policy::{Request, Rule};
+use tidegate_policy::{Descriptor, Request, Rule};
 
 use super::active::{Active, Charges, Payer};
-use super::limiter::Limiter;
+use super::decision::Decision;
+use super::limiter::{Limiter, Operation};
 use crate::{Charge, Clock, Intent, NowOrLater, Store};
 
 /// Which of the limits that apply to a request are meant.
@@ -35,41 +37,114 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         })
     }
 
-    /// Makes the buckets of a request unused, those of the chosen limits.
+    /// Makes the buckets of a request unused, those of the chosen limits, and those of candidates too.
     pub fn reset_async(
         &self,
         request: &Request<'_>,
         chosen: ChosenLimits<'_>,
     ) -> NowOrLater<'_, Result<(), S::Error>> {
-        self.act(Intent::Reset, request, Cost::ZERO, chosen)
+        self.act((Intent::Reset, Cost::ZERO), request, chosen)
     }
 
-    /// Gives tokens to the buckets of a request, those of the chosen limits, never above a capacity.
+    /// Gives tokens to the buckets of a request, those of the chosen limits, never above a capacity, and to those of candidates
+    /// too.
     pub fn grant_async(
         &self,
         request: &Request<'_>,
         tokens: Cost,
         chosen: ChosenLimits<'_>,
     ) -> NowOrLater<'_, Result<(), S::Error>> {
-        self.act(Intent::Refund, request, tokens, chosen)
+        self.act((Intent::Refund, tokens), request, chosen)
+    }
+
+    /// Writes the bucket of a limit in the numbers that are in force for it, which are those of an override or its own. It
+    /// would do so by itself when something is taken from it, but until then it gains tokens at the rate of before, which
+    /// somebody who is denied would have to wait for. `request` has the values that the limit counts by, and `named` are
+    /// their descriptors; see [`tidegate_policy::RuleSet::plan_of_keys`]. Candidates do the same.
+    ///
+    /// If requests state a trust of their own, it is not known here: their bucket gains tokens at the trust that is known of
+    /// the user, or none, until something is taken from it. That is two thirds of the rate at least.
+    pub fn renumber_async(
+        &self,
+        limit: &str,
+        named: &[Descriptor],
+        request: &Request<'_>,
+    ) -> NowOrLater<'_, Result<(), S::Error>> {
+        if self.besides.is_some() {
+            self.each_beside(|beside| beside.renumber(limit, named, request));
+        }
+        let (set, now) = (self.active.load_full(), self.clock.now());
+        let facts = set.rules.facts(request);
+        let mut plan = set.rules.plan_of_keys(limit, named, &facts);
+        self.compute_trust(&set, &facts, &mut plan, now);
+        self.apply_overrides(&set, &facts, &mut plan, now);
+        let charges = set.charges_of(&plan, Payer::of(&set.rules, request), Cost::ZERO, &self.store);
+        if charges.is_empty() {
+            return NowOrLater::Now(Ok(()));
+        }
+        // A refund of nothing.
+        self.store.charge(Intent::Refund, &charges, now).map(|result| result.map(|_state| ()))
+    }
+
+    /// The buckets that have the key of a request, of chosen limits that do not apply to it: because of its path, for
+    /// instance. They are the limits of the decision; `None` if there are none. At most `most` of them.
+    pub fn other_buckets_async(
+        &self,
+        request: &Request<'_>,
+        chosen: ChosenLimits<'_>,
+        most: usize,
+    ) -> NowOrLater<'_, Result<Option<Decision>, S::Error>> {
+        let (set, now) = (self.active.load_full(), self.clock.now());
+        let facts = set.rules.facts(request);
+        let applied = self.plan_of(&set, &facts, now);
+        let mut plan = set.rules.plan_of_other_keys(&facts, &applied, chosen, most);
+        drop(facts);
+        if plan.items().is_empty() {
+            return NowOrLater::Now(Ok(None));
+        }
+        let request = request.clone().into_owned();
+        let facts = set.rules.facts(&request);
+        self.compute_trust(&set, &facts, &mut plan, now);
+        self.apply_overrides(&set, &facts, &mut plan, now);
+        drop(facts);
+        let charges = set.charges_of(&plan, Payer::of(&set.rules, &request), Cost::ZERO, &self.store);
+        let states = self.store.charge(Intent::Peek, &charges, now);
+        drop(charges);
+        states.map(move |states| {
+            let states = states?;
+            let charges = set.charges_of(&plan, Payer::of(&set.rules, &request), Cost::ZERO, &self.store);
+            let (result, caller) = (Ok(states), Operation::Peek.caller());
+            let ruling = self.ruling_of(&set, &plan, &charges, (Intent::Peek, &result), (caller, now));
+            drop(charges);
+            Ok(Some(self.make_decision(Guard::from_inner(set), ruling)))
+        })
     }
 
     /// Forgets what this node remembers about the buckets of a request beside the store's own state: another node has
     /// reset them ([`Intent::Reset`]) or given them tokens ([`Intent::Refund`]).
     pub fn forget(&self, after: Intent, request: &Request<'_>, chosen: ChosenLimits<'_>) {
+        if self.besides.is_some() {
+            self.each_beside(|beside| {
+                beside.forget_keys(after, request, chosen);
+                NowOrLater::Now(())
+            });
+        }
         let set = self.active.load_full();
         self.with_charges(&set, request, Cost::ZERO, chosen, |charges, _| {
             self.store.forget_keys(after, charges);
         });
     }
 
-    fn act(
+    /// Does this to the buckets of a request, those of the chosen limits.
+    pub(super) fn act(
         &self,
-        intent: Intent,
+        (intent, cost): (Intent, Cost),
         request: &Request<'_>,
-        cost: Cost,
         chosen: ChosenLimits<'_>,
     ) -> NowOrLater<'_, Result<(), S::Error>> {
+        if self.besides.is_some() {
+            self.each_beside(|beside| beside.act_on_keys((intent, cost), request, chosen));
+        }
         let (set, now) = (self.active.load_full(), self.clock.now());
         self.with_charges(&set, request, cost, chosen, |charges, _| {
             if charges.is_empty() {

@@ -72,7 +72,7 @@ pub struct Limiter<S = Memory, C = MonotonicClock> {
     pub(super) overrides: ArcSwapOption<Overrides>,
     /// Those that decide the same requests for comparison.
     pub(super) besides: Besides,
-    /// Is its policy only tried out, so that its denials are nobody's violations?
+    /// Is its policy only tried out, so that its decisions are not counted, and its denials are nobody's violations?
     pub(super) is_tried_out: bool,
     /// Are requests with an invalid credential treated as anonymous?
     pub(super) admits_invalid: AtomicBool,

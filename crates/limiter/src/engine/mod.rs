@@ -53,7 +53,7 @@ pub mod trust;
 pub use ad_hoc::{AdHocAnswer, AdHocBuckets, AdHocError, AdHocLimit, AdHocRequest};
 pub use counting::limiter_stats::RulesInForce;
 pub use counting::routes::{RouteCount, RouteOutcome};
-pub use counting::stats::{BusyKey, CountedLimits};
+pub use counting::stats::{BusyKey, BusyKeys, CountedLimits};
 pub use counting::unlimited::MissingCount;
 pub use decide::entered::Entered;
 pub use decide::explain::{
@@ -71,7 +71,7 @@ pub use reason::Reason;
 pub use tidegate_document::unmapped;
 pub use tidegate_policy::document::{BudgetMode, HeaderFamily, Missing, OnStoreError, Sharing};
 pub use tidegate_policy::{
-    Credential, DetectorBuilder, GateBuilder, IdentityEvidence, IdentityFault, IdentityMember,
+    Credential, Descriptor, DetectorBuilder, GateBuilder, IdentityEvidence, IdentityFault, IdentityMember,
     IdentitySource, IdentitySources, KeyHolder, LimitBuilder, OverrideRule, OverrideUse, Overrides,
     PathSpelling, Policy, PolicyBuilder, PolicyError, Priority, Problem, Request, RouteBuilder, RuleSet,
     SourceError, TENANT_PREFIX, TenantBuilder, Trust, UpstreamBuilder,

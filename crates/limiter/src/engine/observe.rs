@@ -157,6 +157,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         ruling: &Ruling,
         scope: CountScope<'_>,
     ) {
+        if self.is_tried_out {
+            // Nobody reads counters of a candidate, and its denials are nobody's violations: its report compares it with
+            // the policy in force.
+            return;
+        }
         self.stats.count(set, facts, plan, ruling, scope);
         if let Some(plan) = plan.filter(|plan| plan.overrides.is_some()) {
             self.record_overrides(set, plan, ruling.at);

@@ -64,8 +64,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// whatever policy is in force; of several that match a request the newest applies. Trust scales the result, and
     /// the limits of a tenant's ancestors still bind.
     ///
-    /// A bucket keeps its tokens, at most the new capacity, whenever its numbers change: see [`Store::variant`]. An
-    /// override whose numbers the limit cannot have does not apply.
+    /// A bucket keeps its tokens, at most the new capacity, whenever its numbers change: see [`Store::variant`]. One that
+    /// was full in all numbers before may have been forgotten, and is then full in those of the override: see
+    /// [`Store::expect_override`]. An override whose numbers the limit cannot have does not apply.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -127,17 +128,18 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         plan.overrides = found;
     }
 
-    /// Records that the overrides of a plan were used, unless the policy is only tried out.
+    /// Records that the overrides of a plan were used.
     #[cold]
     pub(super) fn record_overrides(&self, set: &Active, plan: &Plan, at: Nanos) {
-        if self.is_tried_out {
-            return;
-        }
         let wall = self.clock.wall_at(at);
         for (index, item) in plan.items().iter().enumerate() {
             if let Some(rule) = plan.override_of(index) {
-                let limit = set.bound[item.rule as usize].at(set.variant_of(plan, index), &self.store);
-                rule.use_record().record(limit.variant().numbers.is_some(), wall);
+                let applied = || {
+                    let limit = set.bound[item.rule as usize].at(set.variant_of(plan, index), &self.store);
+                    limit.variant().numbers.is_some()
+                };
+                // Zero is no version.
+                rule.use_record().record(set.version + 1, applied, wall);
             }
         }
     }

@@ -29,11 +29,14 @@ impl Generation {
         to: &Generation,
         variant: LimitVariant,
     ) -> impl Iterator<Item = Edit> + use<'a> {
-        let (last, mut generation, mut limit) = (to.index, self, self.scaled(variant));
+        // Mostly there is none, and to scale a limit takes a while.
+        let (last, mut generation, mut limit) = (to.index, self, None);
         std::iter::from_fn(move || {
-            generation = generation.next().filter(|next| next.index <= last)?;
-            let before = std::mem::replace(&mut limit, generation.scaled(variant));
-            Some(Edit { before, after: limit, carry: generation.carry, made: generation.since })
+            let from = generation;
+            generation = from.next().filter(|next| next.index <= last)?;
+            let before = limit.take().unwrap_or_else(|| from.scaled(variant));
+            let after = *limit.insert(generation.scaled(variant));
+            Some(Edit { before, after, carry: generation.carry, made: generation.since })
         })
     }
 

@@ -104,8 +104,11 @@ impl Generation {
         self.uses.longest_fill.fetch_max(overridden.fill_time().get().max(1), Ordering::Relaxed);
     }
 
-    /// How long after it is full a bucket may be full in whatever numbers it is charged next; zero if there are no
-    /// overrides.
+    /// How long after it is full a bucket is full in all numbers that were in force; zero if there were no overrides.
+    ///
+    /// From then on it may be forgotten at any time, and a forgotten bucket is full in whatever numbers come next. An
+    /// override that is put in force later and takes longer to fill is not known ahead, so it may find a bucket full that
+    /// would otherwise still be filling up: at most once, since its own time to fill counts from then on.
     fn override_idle_time(&self) -> Nanos {
         let longest = self.uses.longest_fill.load(Ordering::Relaxed);
         if longest == 0 {
@@ -116,7 +119,7 @@ impl Generation {
         Nanos::new(if self.is_trusted() { longest.saturating_mul(2) } else { longest })
     }
 
-    /// Is nothing of a state of this generation used, whatever variant it is charged in next?
+    /// Is nothing of a state of this generation used, whatever known variant it is charged in next?
     pub(crate) fn is_idle(&self, variant: LimitVariant, meter: &Meter, word: u64, now: Nanos) -> bool {
         let is_idle = if self.is_trusted() {
             meter.is_idle_at_any_trust(word, self.scaled(variant.untrusted()).capacity(), now)

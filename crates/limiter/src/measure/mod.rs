@@ -6,4 +6,5 @@ mod totals;
 
 pub use durations::{DurationHistogram, DurationSnapshot};
 pub use totals::Totals;
+#[cfg(feature = "policy")]
 pub(crate) use totals::{SHARDS, WORDS_PER_LINE, shard_of_thread};

@@ -6,7 +6,7 @@
 //! a key that drew on the overflow log gets its own log, which starts as a copy of the overflow log.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::sliding_log::{Log, LogGrowth};
@@ -35,6 +35,8 @@ pub(crate) struct Logs {
     budget: usize,
     /// The shard that is searched next for idle keys.
     searched: AtomicUsize,
+    /// Idle keys that were removed to make room.
+    evictions: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -135,12 +137,23 @@ impl KeptLog {
 impl Logs {
     pub(crate) fn new(budget: usize) -> Logs {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Logs { shards, used: AtomicUsize::new(0), budget, searched: AtomicUsize::new(0) }
+        Logs {
+            shards,
+            used: AtomicUsize::new(0),
+            budget,
+            searched: AtomicUsize::new(0),
+            evictions: AtomicU64::new(0),
+        }
     }
 
     /// The number of keys that have a log.
     pub(crate) fn keys(&self) -> usize {
         (0..SHARDS as u64).map(|shard| self.shard(shard).logs.len()).sum()
+    }
+
+    /// Idle keys that were removed to make room so far.
+    pub(crate) fn evictions(&self) -> u64 {
+        self.evictions.load(Ordering::Relaxed)
     }
 
     pub(crate) fn take(&self, context: &LogContext<'_>, key: &LogKey<'_>, timed: TimedCost) -> LimitDecision {
@@ -239,6 +252,7 @@ impl Logs {
             if self.resize(kept, |kept| kept.is_idle(reader, now)) {
                 let kept = shard.logs.remove(&hash).expect("the log was found above");
                 self.used.fetch_sub(KEY_COST + kept.log.len(), Ordering::Relaxed);
+                self.evictions.fetch_add(1, Ordering::Relaxed);
             } else {
                 shard.sweep_order.push_back(hash);
             }

@@ -1,7 +1,7 @@
 //! The memory store: one cache miss per decision, no locks, fixed size.
 //!
 //! - [`hashed_key`] is a key as it is looked up, [`slot`] its state in one atomic word, [`probe`] the protocol by which keys share slots,
-//!   [`table`] the slots themselves, [`words`] the operations on them.
+//!   [`table`] the slots themselves, [`words`] the operations on them by the rules of [`key_rules`].
 //! - [`version`] is the data attached to each version of a limit, [`home`] the charge of a slot that was written with
 //!   the caller's version, [`migrate`] the migration of one that was written with another, and [`sweep`] that of
 //!   all slots and logs of versions that are removed.
@@ -10,6 +10,7 @@
 
 mod hashed_key;
 mod home;
+mod key_rules;
 mod logs;
 mod migrate;
 mod overflow;
@@ -89,7 +90,7 @@ pub enum MemoryError {
 pub struct MemoryStats {
     /// Keys that have a slot or a log now; some may be idle.
     pub keys: u64,
-    /// Idle keys whose slot was given to another key.
+    /// Idle keys that were forgotten to make room for others.
     pub evictions: u64,
     /// Charges that found no slot or log of their own and went to an overflow bucket, admitted or not.
     pub overflows: u64,
@@ -188,7 +189,7 @@ impl<C: Clock> Memory<C> {
     pub fn stats(&self) -> MemoryStats {
         MemoryStats {
             keys: self.table.counters.keys() + self.logs.keys() as u64,
-            evictions: self.table.counters.evictions.load(Ordering::Relaxed),
+            evictions: self.table.counters.evictions.load(Ordering::Relaxed) + self.logs.evictions(),
             overflows: self.debtors.overflows(),
             slots: self.table.slot_count(),
             bytes: self.table.bytes(),

@@ -159,7 +159,7 @@ impl<W: SlotWindow, R: SlotRules> Probe<'_, W, R> {
     ) -> Result<SlotUpdate, TableFull> {
         loop {
             let done = match self.find() {
-                Found::Held(slot, entry) => self.update_held(slot, entry, &act),
+                Found::Held(slot, entry) => self.update_held(slot, entry, |_, _| false, &act),
                 Found::Claimed(spot, claim) => self.hold(&spot, claim, &act),
                 Found::Absent => self.insert(&act)?,
             };
@@ -171,11 +171,21 @@ impl<W: SlotWindow, R: SlotRules> Probe<'_, W, R> {
 
     /// [`Probe::update`] for a key that holds a slot; `false` if it holds none.
     pub(crate) fn amend(&self, act: impl Fn(u32, u64, ChargeTime) -> u64) -> bool {
+        self.amend_renumbering(|_, _| false, act)
+    }
+
+    /// The same. An entry that was found in another version is also written if `act` does not change its state, but
+    /// `renumbers` wants it in the version to be used.
+    pub(crate) fn amend_renumbering(
+        &self,
+        renumbers: impl Fn(u32, u64) -> bool,
+        act: impl Fn(u32, u64, ChargeTime) -> u64,
+    ) -> bool {
         let act = |version, state, when| Some(act(version, state, when));
         loop {
             match self.find() {
                 Found::Held(slot, entry) => {
-                    if self.update_held(slot, entry, act).is_some() {
+                    if self.update_held(slot, entry, &renumbers, act).is_some() {
                         return true;
                     }
                 }
@@ -246,13 +256,16 @@ impl<W: SlotWindow, R: SlotRules> Probe<'_, W, R> {
         &self,
         slot: &W::Slot,
         mut seen: SlotEntry,
+        renumbers: impl Fn(u32, u64) -> bool,
         act: impl Fn(u32, u64, ChargeTime) -> Option<u64>,
     ) -> Option<SlotUpdate> {
         loop {
             let entry = self.migrate(seen);
             let (version, when) = (entry.tag.version(), ChargeTime { now: self.now, wall_from: Nanos::ZERO });
             let next = act(version, entry.state, when);
-            let Some(state) = next.filter(|&state| state != entry.state) else {
+            let is_written =
+                |state| state != entry.state || (seen.tag != entry.tag && renumbers(version, state));
+            let Some(state) = next.filter(|&state| is_written(state)) else {
                 return Some(SlotUpdate { version, state: next.ok_or(entry.state), when, found: seen });
             };
             match slot.replace(seen, SlotEntry { state, ..entry }) {

@@ -6,103 +6,16 @@ use portable_atomic::AtomicU128;
 use tidegate_core::{Cost, Limit, LimitDecision, Meter, Nanos, token_bucket};
 
 use super::home::OwnVersion;
-use super::migrate::is_idle;
-use super::overflow::{DebtKind, Debtor, Debtors};
+use super::key_rules::{KeyRules, SharedRules};
 use super::probe::{Probe, SlotRules, SlotUpdate, SlotWindow, TableFull};
-use super::slot::{Slot, SlotEntry, Tag};
+use super::slot::{SlotEntry, Tag};
 use super::table::TableWindow;
-use super::version::{MemoryReader, MemoryVersion};
-use super::window_time::{ChargeTime, WindowTime, charged_at};
+use super::version::MemoryVersion;
+use super::window_time::{ChargeTime, charged_at};
 use super::{HashedKey, Memory};
 use crate::Clock;
 use crate::charge::TimedCost;
 use crate::history::edits::extend_wait_for_stored_variant;
-
-/// The rules of the slot protocol for one key at one instant.
-pub(super) struct KeyRules<'a> {
-    /// Made before any slot is read.
-    reader: MemoryReader<'a>,
-    debtors: &'a Debtors,
-    version: &'a MemoryVersion,
-    hash: u64,
-    now: Nanos,
-    clock: &'a dyn Clock,
-    windows: &'a WindowTime,
-}
-
-impl KeyRules<'_> {
-    fn debtor(&self) -> Debtor<'_> {
-        Debtor { overflow: &self.version.data.overflow, kind: DebtKind::Slot, hash: self.hash }
-    }
-
-    /// The current instant on the clock that a meter uses.
-    fn now(&self, meter: &Meter) -> Nanos {
-        self.windows.of(meter, self.clock, self.now)
-    }
-
-    /// The current instant on the clock that the key's own limit uses.
-    fn own_now(&self) -> Nanos {
-        self.version.meter().map_or(self.now, |meter| self.now(meter))
-    }
-
-    /// The state of the overflow bucket, as an entry of the key.
-    fn shared_entry(&self, tag: Tag) -> SlotEntry {
-        let entry = self.version.data.overflow.slot.get();
-        if entry.is_empty() || entry.is_dead() || entry.is_claim() {
-            SlotEntry { tag, state: 0 }
-        } else {
-            SlotEntry { tag: tag.with_version(entry.tag.version()), ..entry }
-        }
-    }
-}
-
-impl SlotRules for KeyRules<'_> {
-    fn is_idle(&self, entry: SlotEntry) -> bool {
-        let version = self.reader.known(entry.tag.version(), self.version);
-        is_idle(&version, entry.state, |meter| self.now(meter))
-    }
-
-    fn migrate(&self, entry: SlotEntry, tag: Tag) -> SlotEntry {
-        let (version, state) =
-            self.reader.migrate(entry.tag.version(), entry.state, self.version, |meter| self.now(meter));
-        SlotEntry { tag: tag.with_version(version), state }
-    }
-
-    /// A key that charged the overflow bucket starts as empty as that bucket; otherwise what it took would be
-    /// granted twice.
-    fn first(&self, tag: Tag) -> SlotEntry {
-        if self.debtors.may_owe(self.debtor(), self.own_now()) {
-            self.shared_entry(tag)
-        } else {
-            SlotEntry { tag, state: 0 }
-        }
-    }
-
-    fn wall(&self) -> Nanos {
-        self.clock.wall_at(self.now)
-    }
-}
-
-/// The rules of the slot protocol for an overflow bucket: it starts full.
-struct SharedRules<'a>(&'a KeyRules<'a>);
-
-impl SlotRules for SharedRules<'_> {
-    fn is_idle(&self, entry: SlotEntry) -> bool {
-        self.0.is_idle(entry)
-    }
-
-    fn migrate(&self, entry: SlotEntry, tag: Tag) -> SlotEntry {
-        self.0.migrate(entry, tag)
-    }
-
-    fn first(&self, tag: Tag) -> SlotEntry {
-        SlotEntry { tag, state: 0 }
-    }
-
-    fn wall(&self) -> Nanos {
-        self.0.wall()
-    }
-}
 
 impl<C: Clock> Memory<C> {
     #[inline(always)]
@@ -244,8 +157,14 @@ impl<C: Clock> Memory<C> {
         extend_wait(&rules, decision, found, &version, timed.cost, now)
     }
 
+    /// Gives tokens back. A bucket that is not full then is in the numbers of the key's version, even if it was given
+    /// nothing: from now on it gains tokens at their rate. One that is full stays in its numbers, where it may have more.
     pub(super) fn refund_word(&self, key: HashedKey<'_>, cost: Cost, now: Nanos) {
-        self.amend(key, now, |rules, version, state| {
+        let renumbers = |rules: &KeyRules<'_>, version, state| {
+            let version = rules.reader.known(version, rules.version);
+            matches!(version.slot_meter(), Meter::TokenBucket(quota) if !token_bucket::is_full(state, quota, now))
+        };
+        self.amend(key, now, renumbers, |rules, version, state| {
             let version = rules.reader.known(version, rules.version);
             let meter = version.slot_meter();
             meter.refund(state, cost, self.windows.of(meter, &self.clock, now))
@@ -281,16 +200,21 @@ impl<C: Clock> Memory<C> {
     /// Makes a key unused, and with it the overflow bucket or log if the key has charged that instead of its own.
     pub(crate) fn reset(&self, key: HashedKey<'_>, now: Nanos) {
         match &key.version.limit {
-            Limit::Meter(_) => self.amend(key, now, |_, _, _| 0),
+            Limit::Meter(_) => self.amend(key, now, |_, _, _| false, |_, _, _| 0),
             Limit::Log(quota) => self.logs.reset(&self.log_context(), &key.logged(quota, now)),
         }
     }
 
     pub(super) fn hand_back_word(&self, key: HashedKey<'_>, timed: TimedCost, at: Nanos, now: Nanos) {
-        self.amend(key, now, |rules, version, state| {
-            let at = charged_at(rules.reader.known(version, rules.version).slot_meter(), &self.clock, at);
-            self.word_after_hand_back(rules, version, state, timed, (at, now))
-        });
+        self.amend(
+            key,
+            now,
+            |_, _, _| false,
+            |rules, version, state| {
+                let at = charged_at(rules.reader.known(version, rules.version).slot_meter(), &self.clock, at);
+                self.word_after_hand_back(rules, version, state, timed, (at, now))
+            },
+        );
     }
 
     /// The word without a charge that was made with the key's version at `charged_at` (on the clock of its
@@ -314,10 +238,18 @@ impl<C: Clock> Memory<C> {
 
     /// Gives something back to the key's own slot or to the overflow bucket it charged. A key that has neither
     /// is idle, and there is nothing to give back to.
-    fn amend(&self, key: HashedKey<'_>, now: Nanos, act: impl Fn(&KeyRules<'_>, u32, u64) -> u64) {
+    fn amend(
+        &self,
+        key: HashedKey<'_>,
+        now: Nanos,
+        renumbers: impl Fn(&KeyRules<'_>, u32, u64) -> bool,
+        act: impl Fn(&KeyRules<'_>, u32, u64) -> u64,
+    ) {
         let rules = self.rules(key, now);
         let act = |version, state, _| act(&rules, version, state);
-        if !self.probe(key, &rules).amend(act) && self.debtors.may_owe(rules.debtor(), rules.own_now()) {
+        let renumbers = |version, state| renumbers(&rules, version, state);
+        let is_held = self.probe(key, &rules).amend_renumbering(renumbers, act);
+        if !is_held && self.debtors.may_owe(rules.debtor(), rules.own_now()) {
             shared_bucket(&SharedRules(&rules)).amend(act);
         }
     }

@@ -108,6 +108,7 @@ fn checks<H: Harness>() -> Vec<Check<H>> {
         ("all overrides share one state", overriding::one_state),
         ("asking in other numbers changes nothing", overriding::asking_changes_nothing),
         ("a full bucket fills up in the numbers of an override", overriding::full_at_less),
+        ("a refund of nothing writes a bucket in the numbers of an override", overriding::renumbering),
         ("alternating overrides admit no more than the largest", overriding::alternating),
         ("an edit reaches keys under an override", overriding::edits),
         ("the retry promise is kept across a change of the override", overriding::retry_promise),

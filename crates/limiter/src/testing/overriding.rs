@@ -100,6 +100,37 @@ pub(super) fn full_at_less<H: Harness>(harness: &H) {
     assert_eq!(bench.left(&raised, b"down", START), 0);
 }
 
+/// A refund of nothing writes a bucket in the numbers that it is made in, with the tokens that it has: from then on it gains
+/// tokens at their rate. A window keeps its count.
+pub(super) fn renumbering<H: Harness>(harness: &H) {
+    let bench = Bench::new(harness);
+    let limit = bench.limit("renumbered", bucket(10, Nanos::HOUR, 10));
+    let (raised, plain) = (bench.overridden(&limit, times(1_000)), &limit);
+    for key in [b"left alone".as_slice(), b"renumbered"] {
+        assert_eq!(bench.drain(plain, key, 20, START), 10);
+    }
+    let _ = bench.refund(&raised, b"renumbered", 0, START);
+    assert_eq!(bench.left(&raised, b"renumbered", START), 0, "it is given nothing");
+    assert_eq!(bench.left(&raised, b"renumbered", at(36_000)), 1, "a hundred an hour");
+    assert_eq!(bench.left(&raised, b"left alone", at(36_000)), 0, "still ten an hour");
+    let _ = bench.refund(plain, b"renumbered", 0, at(36_000));
+    assert_eq!(bench.left(&raised, b"renumbered", at(72_000)), 1, "ten an hour again");
+    assert_eq!(bench.left(plain, b"renumbered", at(396_000)), 2);
+    let _ = bench.take(plain, b"lowered", 2, START);
+    let _ = bench.refund(&bench.overridden(&limit, times(50)), b"lowered", 0, START);
+    assert_eq!(bench.left(plain, b"lowered", START), 8, "what is full in lower numbers is not cut");
+    let _ = bench.refund(plain, b"unseen", 0, START);
+    assert_eq!(bench.left(&raised, b"unseen", START), 100, "a key that was never used stays so");
+    for limit in
+        [fixed_window(10, Nanos::HOUR), sliding_window(10, Nanos::HOUR), sliding_log(10, Nanos::HOUR)]
+    {
+        let limit = bench.limit("counted", limit);
+        let _ = bench.take(&limit, b"key", 4, START);
+        let _ = bench.refund(&bench.overridden(&limit, times(1_000)), b"key", 0, START);
+        assert_eq!(bench.left(&limit, b"key", START), 6, "{limit:?}");
+    }
+}
+
 /// A key that is charged in the numbers of several overrides in turn, and takes everything it can, is admitted no more
 /// over any time than the largest numbers allow. Meanwhile other keys come, which replace idle ones.
 pub(super) fn alternating<H: Harness>(harness: &H) {

@@ -4,6 +4,7 @@
 mod any_store;
 mod bursts;
 mod conformance;
+mod forgotten;
 mod missing_keys;
 mod policy;
 mod queueing;

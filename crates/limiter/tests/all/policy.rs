@@ -181,9 +181,9 @@ fn hot_keys_and_reasons_are_known() {
     let (limiter, _) = limiter(PER_USER);
     admitted(&limiter, &user("busy"), 50);
     admitted(&limiter, &user("quiet"), 1);
-    let top = limiter.top_denied(1).remove(0);
+    let top = limiter.top_denied(1).keys.remove(0);
     assert_eq!((top.limit.as_str(), top.key.as_str(), top.count), ("per-user", "busy", 45));
-    assert_eq!(limiter.top_consumers(1).remove(0).count, 5);
+    assert_eq!(limiter.top_consumers(1).keys.remove(0).count, 5);
     assert_eq!(limiter.decided(Reason::Ok), 6);
 }
 

@@ -2,6 +2,7 @@
 
 mod gate;
 mod judge;
+mod named_keys;
 mod numbers;
 mod overrides;
 mod rule;

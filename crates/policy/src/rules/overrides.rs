@@ -32,6 +32,8 @@ pub struct OverrideRule {
 pub struct OverrideUse {
     last_used: AtomicU64,
     is_refused: AtomicBool,
+    /// The version of the policy for which it is known whether its numbers are refused.
+    known_for: AtomicU64,
 }
 
 impl OverrideUse {
@@ -46,13 +48,16 @@ impl OverrideUse {
         self.is_refused.load(Ordering::Relaxed)
     }
 
-    /// Records a use, or that the store could not count in these numbers.
-    pub fn record(&self, applied: bool, wall: Nanos) {
-        if applied {
-            self.last_used.fetch_max(wall.get(), Ordering::Relaxed);
+    /// Records a use, or that the store could not count in these numbers. `applied` is asked once for each version of the
+    /// policy.
+    pub fn record(&self, version: u64, applied: impl FnOnce() -> bool, wall: Nanos) {
+        if self.known_for.load(Ordering::Relaxed) != version {
+            self.is_refused.store(!applied(), Ordering::Relaxed);
+            self.known_for.store(version, Ordering::Relaxed);
         }
-        if self.is_refused() == applied {
-            self.is_refused.store(!applied, Ordering::Relaxed);
+        // Times grow, so mostly nobody else writes a later one.
+        if !self.is_refused() && self.last_used.load(Ordering::Relaxed) < wall.get() {
+            self.last_used.fetch_max(wall.get(), Ordering::Relaxed);
         }
     }
 }
@@ -195,10 +200,11 @@ mod tests {
     fn a_use_is_remembered_and_so_is_a_refusal() {
         let record = OverrideUse::default();
         assert_eq!((record.last_used(), record.is_refused()), (None, false));
-        record.record(true, Nanos::from_secs(5));
-        record.record(false, Nanos::from_secs(6));
+        record.record(1, || true, Nanos::from_secs(5));
+        record.record(2, || false, Nanos::from_secs(6));
+        record.record(2, || unreachable!("it is known for this version"), Nanos::from_secs(7));
         assert_eq!((record.last_used(), record.is_refused()), (Some(Nanos::from_secs(5)), true));
-        record.record(true, Nanos::from_secs(4));
+        record.record(3, || true, Nanos::from_secs(4));
         assert_eq!((record.last_used(), record.is_refused()), (Some(Nanos::from_secs(5)), false));
     }
 

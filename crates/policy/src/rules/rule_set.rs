@@ -110,10 +110,10 @@ impl CompiledRoute {
 /// The charges for a request: one item for each limit that applies, in the order of decisions.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    items: SmallVec<[PlanItem; 8]>,
-    keys: KeyBytes,
+    pub(super) items: SmallVec<[PlanItem; 8]>,
+    pub(super) keys: KeyBytes,
     /// Limits that match but deny the request because it lacks a descriptor of their key.
-    lacking: SmallVec<[u32; 2]>,
+    pub(super) lacking: SmallVec<[u32; 2]>,
     /// Does the request name a tenant that the policy does not list, although it lists some?
     pub unknown_tenant: bool,
     /// The trust by which limits are scaled: that of the request, unless somebody sets another.
@@ -164,7 +164,7 @@ impl Plan {
     }
 
     /// Adds a limit. Its key is everything in `keys` from `start` on.
-    fn push(&mut self, rule: u32, start: usize, cost: Cost) {
+    pub(super) fn push(&mut self, rule: u32, start: usize, cost: Cost) {
         self.items.push(PlanItem { rule, key: (start as u32, self.keys.len() as u32), cost });
     }
 }
@@ -341,7 +341,7 @@ impl RuleSet {
         }
     }
 
-    fn plan_tenants(&self, facts: &Facts<'_, '_>, plan: &mut Plan) {
+    pub(super) fn plan_tenants(&self, facts: &Facts<'_, '_>, plan: &mut Plan) {
         let Some(id) = facts.tenant().filter(|_| !self.tenants.is_empty()) else { return };
         let Some(tenant) = self.tenants.get(id) else {
             plan.unknown_tenant = true;

@@ -69,7 +69,7 @@ pub fn encode_bursts(call: &BurstCall) -> EncodedCall {
             packed.extend(double(requests.into()));
         }
     }
-    let mut args = SmallVec::from_iter([packed]);
+    let mut args = vec![packed];
     super::wire::push_time(&mut args, call.at);
     let keys = call.entries.iter().map(|entry| entry.key.clone()).collect();
     EncodedCall { script: scripts::BURSTS.script(call.at.is_some()), keys, args }

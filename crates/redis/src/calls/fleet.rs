@@ -2,7 +2,6 @@
 //! texts and does not understand them.
 
 use redis::Value;
-use smallvec::SmallVec;
 use tidegate_core::Nanos;
 
 use super::link::LinkError;
@@ -59,7 +58,7 @@ pub(crate) enum FleetCall<'a> {
 pub(crate) fn encode(key: &BucketKey, call: FleetCall<'_>) -> EncodedCall {
     let digits = |number: u64| number.to_string().into_bytes();
     let most = |number: usize| digits(number as u64);
-    let args: SmallVec<[Vec<u8>; 8]> = match call {
+    let args: Vec<Vec<u8>> = match call {
         FleetCall::Tell { told, before } => {
             let before = before.map(ToldByNode::to_member).unwrap_or_default();
             let kept = digits(KEPT.as_millis_ceil());

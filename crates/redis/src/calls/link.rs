@@ -32,6 +32,12 @@ pub trait Link: Send + Sync {
         call: &PenaltyListCall,
     ) -> impl Future<Output = Result<PenaltyListAnswer, LinkError>> + Send;
 
+    /// Runs `poll`, which polls futures of [`Link::call`], once or twice: calls that it begins may be gathered, and are then
+    /// sent as one in the second run. Each time it must poll all that are pending, whether or not they were woken.
+    fn send_together(&self, poll: &mut dyn FnMut()) {
+        poll();
+    }
+
     /// Are keys spread over slots, so that the keys of one call must share a slot?
     fn has_slots(&self) -> bool {
         false
@@ -72,13 +78,16 @@ pub enum CallVerb {
     HandBack,
 }
 
+/// The most keys of one call, far more than any request has limits: Lua's `unpack` takes no more.
+pub(crate) const CALL_KEYS_MAX: usize = 4_000;
+
 /// A script call.
 #[derive(Clone, Debug)]
 pub struct ScriptCall {
     /// The operation.
     pub verb: CallVerb,
     /// The buckets; one may appear more than once.
-    pub entries: SmallVec<[BucketEntry; 8]>,
+    pub entries: Vec<BucketEntry>,
     /// The time of the call, if a test gives it; otherwise the server's clock is used.
     pub at: Option<Nanos>,
 }
@@ -108,8 +117,8 @@ pub struct BucketEntry {
     /// migrated.
     pub charged_at: Nanos,
     /// A value that an earlier answer found under another text, and its state migrated to this one. The server uses the
-    /// state if it still finds the same value.
-    pub migrated: Option<(Vec<u8>, State)>,
+    /// state if it still finds the same value. Boxed, because it is rare.
+    pub migrated: Option<Box<(Vec<u8>, State)>>,
 }
 
 /// The server's answer to a call.
@@ -120,7 +129,7 @@ pub struct CallAnswer {
     /// The effect of the call.
     pub outcome: CallOutcome,
     /// For each entry: the state before the call; for a log that tokens are returned to, after it.
-    pub found: SmallVec<[FoundState; 8]>,
+    pub found: Vec<FoundState>,
     /// For each entry: how many tokens were leased beyond the cost.
     pub leased: SmallVec<[u32; 8]>,
     /// How many stored values were no valid states. They count as untouched, or as used up if they lay absurdly far in
@@ -183,6 +192,9 @@ pub enum LinkError {
     /// The connection was lost after the call was sent. The server may have executed the call.
     #[error("the connection was lost: {0}")]
     Lost(String),
+    /// The call was sent as a part of another one, which was cancelled. The server may have executed it.
+    #[error("the call that it was sent with was cancelled")]
+    Cancelled,
     /// The server refuses the call: out of memory, read only, loading, no permission.
     #[error("refused: {0}")]
     Refused(String),
@@ -198,6 +210,7 @@ impl LinkError {
             LinkError::Timeout(_) => "timeout",
             LinkError::Down(_) => "down",
             LinkError::Lost(_) => "lost",
+            LinkError::Cancelled => "cancelled",
             LinkError::Refused(_) => "refused",
             LinkError::Garbled(_) => "garbled",
         }

@@ -1,7 +1,6 @@
 //! The calls about live entries: what people do at run time beside the policy, for all nodes that share the server.
 
 use redis::Value;
-use smallvec::SmallVec;
 use tidegate_core::Nanos;
 
 use super::link::LinkError;
@@ -82,7 +81,7 @@ const KEPT: Nanos = Nanos::from_secs(60 * 60);
 /// Keys stay on the server at most this long.
 const LONGEST: Nanos = Nanos::from_secs(200 * 366 * 86_400);
 
-fn encoded(key: &BucketKey, args: SmallVec<[Vec<u8>; 8]>) -> EncodedCall {
+fn encoded(key: &BucketKey, args: Vec<Vec<u8>>) -> EncodedCall {
     let part = |name: &str| BucketKey(format!("{}:{name}", key.0).into());
     let keys = ["head", "order", "ids", "ends"].map(part).into_iter().collect();
     EncodedCall { script: scripts::LIVE.script(false), keys, args }
@@ -101,7 +100,7 @@ pub(crate) fn encode_page(key: &BucketKey, seen: SharedLiveHead, most: u32) -> E
 /// Encodes a change.
 pub(crate) fn encode_change(key: &BucketKey, change: &SharedLiveChange) -> EncodedCall {
     let count = |number: usize| number.to_string().into_bytes();
-    let mut args: SmallVec<[Vec<u8>; 8]> = SmallVec::new();
+    let mut args: Vec<Vec<u8>> = Vec::new();
     let kept = if change.is_brief { Nanos::ZERO } else { KEPT };
     args.extend([b"change".to_vec(), count(change.most), digits(kept.as_millis_ceil())]);
     args.push(count(change.remove.len()));

@@ -19,11 +19,14 @@ pub(crate) mod penalties;
 )]
 pub(crate) mod scripts;
 pub(crate) mod trust;
+pub(crate) mod uses;
 #[cfg_attr(
     not(feature = "testing"),
     allow(unreachable_pub, reason = "the `testing` module exports parts of it")
 )]
 pub(crate) mod wire;
+
+pub(crate) use link::CALL_KEYS_MAX;
 
 pub use bursts::{BurstAnswer, BurstCall, BurstCallEntry};
 pub use link::{

@@ -4,7 +4,6 @@
 //! that counts, since it is in another slot of a Cluster.
 
 use redis::Value;
-use smallvec::SmallVec;
 use tidegate_core::Nanos;
 
 use super::link::LinkError;
@@ -74,7 +73,7 @@ pub enum PenaltyListAnswer {
 pub fn encode_penalties(call: &PenaltyListCall) -> EncodedCall {
     let id_text = |id: u128| format!("{id:032x}").into_bytes();
     let number = |number: usize| number.to_string().into_bytes();
-    let mut args: SmallVec<[Vec<u8>; 8]> = SmallVec::new();
+    let mut args: Vec<Vec<u8>> = Vec::new();
     match &call.operation {
         PenaltyListOperation::Add { most, entries } => {
             args.extend([b"add".to_vec(), number(*most), number(entries.len())]);

@@ -1,7 +1,6 @@
 //! The calls about what is known about users, for all nodes that share the server.
 
 use redis::Value;
-use smallvec::SmallVec;
 use tidegate_core::Nanos;
 
 use super::link::LinkError;
@@ -62,7 +61,7 @@ pub enum SharedTrustOutcome {
 /// How long accounts are kept after they have ended, so that every node learns of it.
 const KEPT: Nanos = Nanos::from_secs(60 * 60);
 
-fn encoded(key: &BucketKey, args: SmallVec<[Vec<u8>; 8]>) -> EncodedCall {
+fn encoded(key: &BucketKey, args: Vec<Vec<u8>>) -> EncodedCall {
     let part = |name: &str| BucketKey(format!("{}:{name}", key.0).into());
     let keys = ["head", "order", "users", "ends"].map(part).into_iter().collect();
     EncodedCall { script: scripts::TRUST.script(false), keys, args }
@@ -82,7 +81,7 @@ pub(crate) fn encode_accounts(key: &BucketKey, users: &[String]) -> EncodedCall 
 
 /// Encodes a change.
 pub(crate) fn encode_trust_change(key: &BucketKey, change: &SharedTrustChange) -> EncodedCall {
-    let mut args: SmallVec<[Vec<u8>; 8]> = SmallVec::new();
+    let mut args: Vec<Vec<u8>> = Vec::new();
     args.extend([b"change".to_vec(), digits(change.most as u64), digits(KEPT.as_millis_ceil())]);
     for SharedAccountEdit { account, lasts } in &change.edits {
         let lasts = lasts.map(|lasts| digits(lasts.as_millis_ceil())).unwrap_or_default();

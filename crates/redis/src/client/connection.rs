@@ -102,12 +102,16 @@ impl RedisConnection {
     /// # Errors
     /// At once if there is no connection, and when the connection is lost.
     pub(super) async fn send(&self, command: &Cmd, asking: bool) -> Result<Value, LinkError> {
-        let mut connection = self.connection().await?;
+        // What is rare is boxed: this future is moved in every decision that waits for the server.
+        let mut connection = match self.shared.known() {
+            Some(known) => known?,
+            None => Box::pin(self.connection()).await?,
+        };
         let guard = CallGuard { shared: &self.shared };
         let sent = if asking {
             let mut both = redis::pipe();
             both.cmd("ASKING").add_command(command.clone());
-            let answers = connection.send_packed_commands(&both, 1, 1).await;
+            let answers = Box::pin(connection.send_packed_commands(&both, 1, 1)).await;
             answers.map(|mut answers| answers.pop().unwrap_or_default())
         } else {
             connection.send_packed_command(command).await

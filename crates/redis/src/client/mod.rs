@@ -11,6 +11,7 @@ mod connector;
 mod reply;
 mod sentinels;
 mod tls;
+mod together;
 mod wake_ups;
 
 use std::fmt;
@@ -41,6 +42,7 @@ use connector::{ConnectOptions, ConnectTarget, Connector};
 use reply::ReplyAction;
 use sentinels::Sentinels;
 use tls::TrustedRoots;
+use together::{CallReply, GatheredCalls, SendRole};
 
 pub use address::AddressError;
 pub use sentinels::MasterWatch;
@@ -184,7 +186,7 @@ impl RedisClient {
         seen: SharedLiveHead,
         most: u32,
     ) -> Result<SharedLivePage, LinkError> {
-        decode_page(&self.run(&encode_page(key, seen, most)).await?)
+        decode_page(&self.run(encode_page(key, seen, most)).await?)
     }
 
     /// Changes live entries.
@@ -193,7 +195,7 @@ impl RedisClient {
         key: &BucketKey,
         change: &SharedLiveChange,
     ) -> Result<SharedLiveOutcome, LinkError> {
-        decode_change(&self.run(&encode_change(key, change)).await?)
+        decode_change(&self.run(encode_change(key, change)).await?)
     }
 
     /// Tells other nodes of this one, or reads what they have told.
@@ -202,18 +204,35 @@ impl RedisClient {
         key: &BucketKey,
         call: FleetCall<'_>,
     ) -> Result<Vec<(ToldByNode, u64)>, LinkError> {
-        fleet::decode(&self.run(&fleet::encode(key, call)).await?)
+        fleet::decode(&self.run(fleet::encode(key, call)).await?)
+    }
+
+    /// Runs all plain calls that begin at the same time as one, and returns the reply to the first of them.
+    async fn run_gathered(&self, gathered: Arc<GatheredCalls>) -> CallReply {
+        gathered.complete().await;
+        let (all, others) = gathered.take();
+        others.pass_on(self.run(all.encode()).await, |reply| self.connections.read(reply).into_answer())
+    }
+
+    /// Its address in memory, which tells it from other clients for as long as it is borrowed.
+    fn identity(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 
     /// Runs a script by its SHA-1. A server that does not know it has not run it; then sends the text.
-    pub(crate) async fn run(&self, encoded: &EncodedCall) -> Result<Value, LinkError> {
-        let running = async {
-            match self.connections.send(encoded, &eval_sha(encoded)).await? {
-                ReplyAction::NoScript => self.connections.send(encoded, &eval(encoded)).await?.into_answer(),
+    pub(crate) async fn run(&self, encoded: EncodedCall) -> Result<Value, LinkError> {
+        let running = async move {
+            match self.connections.send(&encoded, &eval_sha(&encoded)).await? {
+                ReplyAction::NoScript => {
+                    // Boxed, because it is rare, and this future is moved in every decision that waits for the server.
+                    let text = eval(&encoded);
+                    Box::pin(self.connections.send(&encoded, &text)).await?.into_answer()
+                }
                 other => other.into_answer(),
             }
         };
-        match tokio::time::timeout(self.deadline, running).await {
+        // Boxed, because tokio aligns timers to 128 bytes, and whatever contains one is slow to allocate.
+        match Box::pin(tokio::time::timeout(self.deadline, running)).await {
             Ok(result) => result,
             Err(_) => Err(LinkError::Timeout(self.deadline.into())),
         }
@@ -223,18 +242,24 @@ impl RedisClient {
 impl Connections {
     async fn send(&self, encoded: &EncodedCall, command: &Cmd) -> Result<ReplyAction, LinkError> {
         match self {
-            Connections::One(connection) => {
-                let reply = ReplyAction::read(connection.send(command, false).await?, connection.address());
-                if matches!(reply, ReplyAction::NotMaster(_)) {
-                    connection.find_master_again();
-                }
-                Ok(reply)
-            }
+            Connections::One(connection) => Ok(self.read(connection.send(command, false).await?)),
             Connections::Many(cluster) => {
                 let key = encoded.keys.first().map_or("", |key| &key.0);
-                cluster.send(key.as_bytes(), command).await
+                // Boxed, so that callers of a single server do not have to move it.
+                Box::pin(cluster.send(key.as_bytes(), command)).await
             }
         }
+    }
+
+    /// Classifies a reply, or a part of one, of a server that was asked without redirects. If it is not the master, finds
+    /// the master again.
+    fn read(&self, reply: Value) -> ReplyAction {
+        let Connections::One(connection) = self else { return ReplyAction::read(reply, None) };
+        let action = ReplyAction::read(reply, connection.address());
+        if matches!(action, ReplyAction::NotMaster(_)) {
+            connection.find_master_again();
+        }
+        action
     }
 
     async fn first_attempt_done(&self) {
@@ -246,15 +271,22 @@ impl Connections {
 }
 
 fn eval_sha(encoded: &EncodedCall) -> Cmd {
-    with_arguments(redis::cmd("EVALSHA"), &encoded.script.sha, encoded)
+    command("EVALSHA", &encoded.script.sha, encoded)
 }
 
 fn eval(encoded: &EncodedCall) -> Cmd {
-    with_arguments(redis::cmd("EVAL"), &encoded.script.text, encoded)
+    command("EVAL", &encoded.script.text, encoded)
 }
 
-fn with_arguments(mut command: Cmd, script: &str, encoded: &EncodedCall) -> Cmd {
-    command.arg(script).arg(encoded.keys.len());
+/// The most digits of a number of keys.
+const COUNT_DIGITS_MAX: usize = 20;
+
+fn command(name: &str, script: &str, encoded: &EncodedCall) -> Cmd {
+    let keys: usize = encoded.keys.iter().map(|key| key.0.len()).sum();
+    let args: usize = encoded.args.iter().map(Vec::len).sum();
+    let bytes = name.len() + script.len() + COUNT_DIGITS_MAX + keys + args;
+    let mut command = Cmd::with_capacity(3 + encoded.keys.len() + encoded.args.len(), bytes);
+    command.arg(name).arg(script).arg(encoded.keys.len());
     for key in &encoded.keys {
         command.arg(&*key.0);
     }
@@ -266,24 +298,43 @@ fn with_arguments(mut command: Cmd, script: &str, encoded: &EncodedCall) -> Cmd 
 
 impl Link for RedisClient {
     async fn call(&self, call: &ScriptCall) -> Result<CallAnswer, LinkError> {
-        let reply = self.run(&wire::encode(call)).await?;
+        let reply = match SendRole::of(call, self.identity()) {
+            SendRole::Alone(encoded) => self.run(encoded).await?,
+            SendRole::After(gathered, encoded) => {
+                gathered.complete().await;
+                // Those that wait for the first call are told that it was cancelled once nobody else has them.
+                drop(gathered);
+                self.run(encoded).await?
+            }
+            // Boxed, because most calls are alone, and all of them would be as large.
+            SendRole::First(gathered) => Box::pin(self.run_gathered(gathered)).await?,
+            SendRole::Joined(slot) => slot.reply().await?,
+        };
         wire::decode(call, reply)
+    }
+
+    fn send_together(&self, poll: &mut dyn FnMut()) {
+        match self.connections {
+            Connections::One(_) => together::send_together(self.identity(), poll),
+            // The keys of one call must be in one slot.
+            Connections::Many(_) => poll(),
+        }
     }
 
     async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<u32, LinkError> {
         // The first heartbeat reports how the first attempt to connect ended, rather than that it is still running.
         let _ = tokio::time::timeout(FIRST_ATTEMPT, self.connections.first_attempt_done()).await;
-        let reply = self.run(&wire::encode_heartbeat(heartbeat)).await?;
+        let reply = self.run(wire::encode_heartbeat(heartbeat)).await?;
         wire::decode_heartbeat(reply)
     }
 
     async fn count_bursts(&self, call: &BurstCall) -> Result<Vec<BurstAnswer>, LinkError> {
-        let reply = self.run(&encode_bursts(call)).await?;
+        let reply = self.run(encode_bursts(call)).await?;
         decode_bursts(call, reply)
     }
 
     async fn list_penalties(&self, call: &PenaltyListCall) -> Result<PenaltyListAnswer, LinkError> {
-        decode_penalties(self.run(&encode_penalties(call)).await?)
+        decode_penalties(self.run(encode_penalties(call)).await?)
     }
 
     fn has_slots(&self) -> bool {

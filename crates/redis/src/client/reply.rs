@@ -36,7 +36,8 @@ impl ReplyAction {
                 redirect().map_or_else(|| ReplyAction::Refused(error_text(&error)), ReplyAction::Moved)
             }
             "ASK" => redirect().map_or_else(|| ReplyAction::Refused(error_text(&error)), ReplyAction::Ask),
-            // Redis before 7 wraps an error of a command in a script in another error.
+            // Redis before 7 adds where in the script it was to an error of a command, and wraps it in another error
+            // unless the script returns it.
             _ if error.details().is_some_and(|details| details.contains("-READONLY")) => {
                 ReplyAction::NotMaster(error_text(&error))
             }
@@ -115,6 +116,17 @@ mod tests {
         let read_only = "READONLY You can't write against a read only replica.";
         assert_eq!(read(read_only), ReplyAction::NotMaster(read_only.into()));
         assert_eq!(read("NOSCRIPT No matching script."), ReplyAction::NoScript);
+    }
+
+    #[test]
+    fn a_replica_is_known_by_the_errors_of_scripts_too() {
+        for line in [
+            "ERR Error running script (call to f_0): @user_script:54: @user_script: 54: -READONLY You can't write.",
+            "@user_script: 54: -READONLY You can't write.",
+            "READONLY You can't write. script: 0, on @user_script:54.",
+        ] {
+            assert_eq!(read(line), ReplyAction::NotMaster(line.into()));
+        }
     }
 
     #[test]

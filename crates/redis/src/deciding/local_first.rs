@@ -160,7 +160,11 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         steps: &Steps,
         held: &mut DrawnLeases<'_>,
     ) -> ServerCharges<'a> {
-        let mut server_charges = ServerCharges::default();
+        let mut server_charges = ServerCharges {
+            of: Vec::with_capacity(charges.len()),
+            charges: Vec::with_capacity(charges.len()),
+            wants: Vec::with_capacity(charges.len()),
+        };
         for (i, (charge, step)) in charges.iter().zip(steps).enumerate() {
             let cost = match step {
                 LeaseStep::NeedsServer(drawn) => Cost::new(charge.cost.get() - drawn.tokens()),
@@ -270,12 +274,12 @@ pub(crate) struct UndecidedTake {
     now: Nanos,
 }
 
-/// The charges to send to the server; `of` has their indices in the request.
-#[derive(Default)]
+/// The charges to send to the server; `of` has their indices in the request. On the heap, since they are kept, and
+/// moved, with every decision that waits for the server.
 struct ServerCharges<'a> {
-    of: SmallVec<[usize; 8]>,
-    charges: SmallVec<[Charge<'a>; 8]>,
-    wants: SmallVec<[u32; 8]>,
+    of: Vec<usize>,
+    charges: Vec<Charge<'a>>,
+    wants: Vec<u32>,
 }
 
 /// A request that the server has answered.

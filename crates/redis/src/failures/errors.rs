@@ -24,7 +24,7 @@ pub enum StoreError {
 
 impl StoreError {
     /// The label of this kind of error in [`ErrorCounts`]: `timeout`, `down`, `lost`, `refused`, `garbled`, `open`,
-    /// `contended`.
+    /// `contended`; and `cancelled`, which is not counted, since it is no failure of the server.
     pub const fn kind(&self) -> &'static str {
         match self {
             StoreError::Link(error) => error.kind(),
@@ -113,6 +113,8 @@ impl ErrorTracker {
             StoreError::Link(LinkError::Timeout(_)) => &self.timeout,
             StoreError::Link(LinkError::Down(_)) => &self.down,
             StoreError::Link(LinkError::Lost(_)) => &self.lost,
+            // Nothing is wrong with the server.
+            StoreError::Link(LinkError::Cancelled) => return,
             StoreError::Link(LinkError::Refused(_)) => &self.refused,
             StoreError::Link(LinkError::Garbled(_)) => &self.garbled,
             StoreError::BreakerOpen => &self.open,

@@ -1,9 +1,9 @@
 //! The keys of buckets on the server.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
+use smallvec::SmallVec;
 use tidegate_core::{Limit, Meter, Nanos};
 
 /// The key of a bucket, with its hash tag: `<prefix>:1:{<tag>}:<algorithm><hash>`.
@@ -62,7 +62,7 @@ pub(crate) enum StateOwner<'a> {
 /// Makes the keys of a limit's buckets: holds the part of the hash that they share.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyNamer {
-    letter: char,
+    letter: u8,
     hash: Sha256,
 }
 
@@ -78,21 +78,21 @@ impl KeyNamer {
             .chain_update((name.len() as u64).to_le_bytes())
             .chain_update(name)
             .chain_update(window(limit).get().to_le_bytes());
-        KeyNamer { letter: letter(limit), hash }
+        KeyNamer { letter: letter(limit) as u8, hash }
     }
 
     /// The server's key for a client's key.
     pub(crate) fn key(&self, prefix: &str, key: &[u8], tag: Option<&[u8]>) -> BucketKey {
         let hash = self.hash.clone().chain_update(key).finalize();
         let tagged = tag.map(Sha256::digest);
-        let mut name = String::with_capacity(prefix.len() + 55);
-        name.push_str(prefix);
-        name.push_str(":1:{");
+        // On the stack, so that a key is one allocation.
+        let mut name: SmallVec<[u8; 96]> = SmallVec::from_slice(prefix.as_bytes());
+        name.extend_from_slice(b":1:{");
         push_hex(&mut name, &tagged.as_ref().unwrap_or(&hash)[..8]);
-        name.push_str("}:");
+        name.extend_from_slice(b"}:");
         name.push(self.letter);
         push_hex(&mut name, &hash[..16]);
-        BucketKey(name.into())
+        BucketKey(std::str::from_utf8(&name).expect("a prefix is text, and the rest is ASCII").into())
     }
 }
 
@@ -114,9 +114,11 @@ fn window(limit: &Limit) -> Nanos {
     }
 }
 
-fn push_hex(text: &mut String, bytes: &[u8]) {
+/// By a table: formatting took a fifth of the time for a key.
+fn push_hex(text: &mut SmallVec<[u8; 96]>, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     for byte in bytes {
-        write!(text, "{byte:02x}").expect("writing to a String does not fail");
+        text.extend_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
     }
 }
 

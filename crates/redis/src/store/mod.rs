@@ -2,25 +2,26 @@
 
 mod options;
 
+use std::future::Future;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidegate::measure::DurationHistogram;
 use tidegate::{
-    Charge, Cost, Intent, Limit, LimitDecision, LimitError, LimitRef, LimitVariant, MonotonicClock,
-    NamedLimit, Nanos, NowOrLater, OverrideNumbers, OwnedCharge, Role, SharedBursts, Sleep, Store, Verdict,
+    Charge, Intent, Limit, LimitDecision, LimitError, LimitRef, LimitVariant, MonotonicClock, NamedLimit,
+    Nanos, NowOrLater, OverrideNumbers, OwnedCharge, Role, SharedBursts, Sleep, Store, Verdict,
 };
 
 use crate::bursts::WaitingPenalties;
 use crate::bursts::memory::BurstMemory;
-use crate::calls::{Link, State};
+use crate::calls::Link;
 use crate::client::{RedisClient, RedisClientError, RedisClientOptions};
 use crate::deciding::denials::Denials;
-use crate::deciding::leases::{Leases, with_lease};
+use crate::deciding::leases::{Leases, peek_with_lease};
 use crate::deciding::local_first::UndecidedTake;
 use crate::deciding::recent_keys::KeyHasher;
-use crate::deciding::strict::{self, LimitState, StrictAnswer, StrictRequest};
+use crate::deciding::strict::{self, CallDraft, StrictAnswer, StrictRequest};
 use crate::failures::breaker_set::{BreakerSet, RecordingLink};
 use crate::failures::{ErrorCounts, ErrorTracker, Health, StoreError};
 use crate::maintenance::{MaintenanceBacklog, MaintenanceGuard, NodeCount, run_maintenance};
@@ -173,7 +174,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         self.error_tracker.counts(self.backlog.dropped())
     }
 
-    /// How many calls that charge or read buckets were sent to the server.
+    /// How many calls that charge or read buckets were sent to the server; those that were sent as one count each.
     pub fn calls(&self) -> u64 {
         self.call_times.snapshot().count()
     }
@@ -214,38 +215,46 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         version.data.namer().key(self.registry.prefix(), charge.key, charge.tag)
     }
 
-    /// Sends one request to the server, unless a breaker forbids it.
-    pub(crate) async fn call_server(
-        &self,
+    /// Sends one request to the server, unless a breaker forbids it. Await it at once. The call is prepared here and not in
+    /// the future, which every decision that waits for the server keeps and moves.
+    pub(crate) fn call_server<'s>(
+        &'s self,
         intent: Intent,
         charges: &[Charge<'_>],
         wants: &[u32],
         charged_at: Nanos,
         given: Nanos,
-    ) -> Result<StrictAnswer, StoreError> {
+    ) -> impl Future<Output = Result<StrictAnswer, StoreError>> + Send + use<'s, L, C> {
         let keys = charges.iter().map(|charge| self.key(charge));
-        let begun = self.clock.now();
-        if !self.breakers.allows_call(&self.link, keys, begun) {
-            return Err(self.record_error(StoreError::BreakerOpen));
-        }
-        let at = self.given(given);
-        let retry_for = Nanos::from(self.options.retry_for);
-        // A time that a test gives stands still, so it never runs out.
-        let in_time = || at.is_some() || self.clock.now().saturating_sub(begun) <= retry_for;
-        let request = StrictRequest { intent, charges, wants, charged_at, at };
-        let (breakers, clock, call_times) = (&self.breakers, &self.clock, &self.call_times);
-        let link = RecordingLink { link: &self.link, breakers, clock, call_times };
-        let answer = strict::execute(&link, &self.registry, request, &in_time).await;
-        match &answer {
-            Ok(answer) => {
-                self.error_tracker.poisoned(answer.poisoned);
-                if answer.contended {
-                    self.error_tracker.record(&StoreError::Contended);
+        let (begun, at) = (self.clock.now(), self.given(given));
+        let mut draft = match self.breakers.allows_call(&self.link, keys, begun) {
+            true => CallDraft::of(&self.registry, StrictRequest { intent, charges, wants, charged_at, at }),
+            false => Err(StoreError::BreakerOpen),
+        };
+        async move {
+            // A time that a test gives stands still, so it never runs out.
+            let in_time = || {
+                let retry_for = Nanos::from(self.options.retry_for);
+                at.is_some() || self.clock.now().saturating_sub(begun) <= retry_for
+            };
+            let (breakers, clock, call_times) = (&self.breakers, &self.clock, &self.call_times);
+            let link = RecordingLink { link: &self.link, breakers, clock, call_times };
+            // By reference: a copy would be kept beside it.
+            let answer = match &mut draft {
+                Ok(draft) => strict::execute(&link, &self.registry, draft, &in_time).await,
+                Err(error) => Err(error.clone()),
+            };
+            match &answer {
+                Ok(answer) => {
+                    self.error_tracker.poisoned(answer.poisoned);
+                    if answer.contended {
+                        self.error_tracker.record(&StoreError::Contended);
+                    }
                 }
+                Err(error) => self.error_tracker.record(error),
             }
-            Err(error) => self.error_tracker.record(error),
+            answer
         }
-        answer
     }
 
     /// Decides a charge from leases and remembered denials, without waiting. Where they do not suffice, returns the
@@ -278,15 +287,16 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
     /// # Errors
     /// When the server does not answer. Then the tokens may or may not have been taken, and must not be used.
     pub async fn charge_on_server(&self, call: Box<ServerCall>) -> Result<Verdict, StoreError> {
-        let ServerCall { intent, charges, undecided, now } = *call;
-        let charges: SmallVec<[Charge<'_>; 8]> = charges.iter().map(OwnedCharge::as_charge).collect();
-        match (intent, undecided) {
-            (Intent::Take, Some(undecided)) => self.take_on_server(&charges, &undecided, now).await,
+        let (intent, now) = (call.intent, call.now);
+        let charges: Vec<Charge<'_>> = call.charges.iter().map(OwnedCharge::as_charge).collect();
+        match (intent, &call.undecided) {
+            (Intent::Take, Some(undecided)) => self.take_on_server(&charges, undecided, now).await,
             (Intent::Take, None) => unreachable!("a take is tried locally first"),
-            (Intent::Peek, _) => self.peek(&charges, now).await,
-            (Intent::Refund, _) => self.refund(&charges, now).await,
-            (Intent::HandBack, _) => self.hand_back_now(&charges, now).await,
-            (Intent::Reset, _) => self.reset(&charges, now).await,
+            // Boxed, so that a take, which is the most frequent, does not have to move them.
+            (Intent::Peek, _) => Box::pin(self.peek(&charges, now)).await,
+            (Intent::Refund, _) => Box::pin(self.refund(&charges, now)).await,
+            (Intent::HandBack, _) => Box::pin(self.hand_back_now(&charges, now)).await,
+            (Intent::Reset, _) => Box::pin(self.reset(&charges, now)).await,
         }
     }
 
@@ -347,6 +357,10 @@ impl<L: Link, C: Sleep> Store for RedisStore<L, C> {
         }
     }
 
+    fn send_together(&self, poll: &mut dyn FnMut()) {
+        self.link.send_together(poll);
+    }
+
     fn hand_back(&self, charges: &[Charge<'_>], at: Nanos) {
         self.hand_back_later(charges, at);
     }
@@ -376,21 +390,4 @@ pub struct ServerCall {
     /// For [`Intent::Take`]: what was drawn from leases so far.
     undecided: Option<Box<UndecidedTake>>,
     now: Nanos,
-}
-
-/// The decision of a peek whose cost would partly come from a lease.
-fn peek_with_lease(
-    charge: &Charge<'_>,
-    leased: u32,
-    standing: &LimitState,
-    by_server: &LimitDecision,
-) -> LimitDecision {
-    let missing = Cost::new(charge.cost.get().saturating_sub(leased));
-    let decision = match (&standing.limit, &standing.state) {
-        (Limit::Meter(meter), State::Word(word)) => {
-            meter.peek_ahead(*word, missing, standing.at, charge.delay)
-        }
-        _ => *by_server,
-    };
-    with_lease(decision, leased)
 }

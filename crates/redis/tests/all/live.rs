@@ -8,6 +8,7 @@ use tidegate_redis::{
 };
 use tokio::runtime::Runtime;
 
+use crate::server::access::PERMISSIONS;
 use crate::support::{Redis, fresh_prefix, runtime};
 
 /// A store on a server of its own.
@@ -96,4 +97,36 @@ fn a_server_that_has_lost_its_keys_begins_another_epoch() {
     let (after, all) = board.after(before, 10);
     assert!(after.epoch > before.epoch, "{after:?}");
     assert_eq!(all, ["c"]);
+}
+
+#[test]
+fn the_latest_use_counts_whoever_tells_it() {
+    let board = Board::new();
+    let ids: Vec<String> = (0..600).map(|number| number.to_string()).collect();
+    let tell = |uses: &[(String, u64)]| {
+        board.runtime.block_on(board.store.tell_live_uses(uses)).expect("the server answers");
+    };
+    let read =
+        |ids: &[String]| board.runtime.block_on(board.store.live_uses(ids)).expect("the server answers");
+    assert_eq!(read(&ids[..2]), [None, None]);
+    let first: Vec<(String, u64)> = ids.iter().cloned().zip(1_800_000_000_000..).collect();
+    tell(&first);
+    tell(&[(ids[1].clone(), 5), (ids[2].clone(), 1_900_000_000_000)]);
+    let times = read(&ids);
+    assert_eq!(times[..3], [Some(1_800_000_000_000), Some(1_800_000_000_001), Some(1_900_000_000_000)]);
+    assert_eq!(times[599], Some(1_800_000_000_599));
+    // With the permissions of the guide, and with those from before they had `zscore`.
+    let mut connection = board.server.connection();
+    for (permissions, is_read) in
+        [(PERMISSIONS.to_owned(), true), (PERMISSIONS.replace("+zscore", ""), false)]
+    {
+        let mut rule = redis::cmd("ACL");
+        rule.arg("SETUSER").arg("default");
+        permissions.split_ascii_whitespace().for_each(|permission| _ = rule.arg(permission));
+        let _: () =
+            rule.arg(format!("~{}:*", board.prefix)).arg("+acl").query(&mut connection).expect("a rule");
+        tell(&[(ids[1].clone(), 1_950_000_000_000)]);
+        let read = board.runtime.block_on(board.store.live_uses(&ids[1..2]));
+        assert_eq!(read.ok(), is_read.then(|| vec![Some(1_950_000_000_000)]));
+    }
 }

@@ -207,21 +207,26 @@ fn keys_of_another_type_are_overwritten() {
 #[test]
 fn garbage_under_a_limits_key_counts_as_untouched() {
     let mut bench = Bench::new();
+    let long = "x".repeat(300);
     for limit in limits() {
-        let prefix = fresh_prefix();
-        let store = bench.store(&prefix);
-        let limit = store.limit("a", limit, Carry::AsIs, NOW).unwrap();
-        let charge = Charge::new(&limit, b"key", Cost::new(9));
-        assert_eq!(bench.charge(&store, Intent::Take, charge, NOW).remaining, 1);
-        let key: String = bench.connection.keys::<_, Vec<String>>(format!("{prefix}:*")).unwrap().remove(0);
-        let _: () = bench.connection.del(&key).unwrap();
-        if matches!(limit.limit(), Limit::Log(_)) {
-            let _: () = bench.connection.rpush(&key, &["l 5 nonsense", "more"]).unwrap();
-        } else {
-            let _: () = bench.connection.set(&key, "0123456789abcdefb 1 nonsense").unwrap();
+        let is_log = matches!(limit, Limit::Log(_));
+        for garbage in ["0123456789abcdefb 1 nonsense", "", "x", &long] {
+            let prefix = fresh_prefix();
+            let store = bench.store(&prefix);
+            let limit = store.limit("a", limit, Carry::AsIs, NOW).unwrap();
+            let charge = Charge::new(&limit, b"key", Cost::new(9));
+            assert_eq!(bench.charge(&store, Intent::Take, charge, NOW).remaining, 1);
+            let key = bench.connection.keys::<_, Vec<String>>(format!("{prefix}:*")).unwrap().remove(0);
+            let _: () = bench.connection.del(&key).unwrap();
+            if is_log {
+                let _: () = bench.connection.rpush(&key, &["l 5 nonsense", garbage]).unwrap();
+            } else {
+                let _: () = bench.connection.set(&key, garbage).unwrap();
+            }
+            let remaining = bench.charge(&store, Intent::Take, charge, NOW).remaining;
+            assert_eq!(remaining, 1, "{limit:?}: {garbage}");
+            assert!(!bench.charge(&store, Intent::Take, charge, NOW).is_allowed(), "{limit:?}: {garbage}");
         }
-        assert_eq!(bench.charge(&store, Intent::Take, charge, NOW).remaining, 1, "{limit:?}");
-        assert!(!bench.charge(&store, Intent::Take, charge, NOW).is_allowed(), "{limit:?}");
     }
 }
 

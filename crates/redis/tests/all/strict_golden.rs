@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::server::calls::connect;
+use crate::server::together::call_together;
 use crate::support::vectors;
 use crate::support::{PlainLink, Redis, runtime};
 use redis::Commands;
@@ -32,6 +34,10 @@ struct Case {
 
 fn case(random: &mut Random, number: u64) -> Case {
     let now = vectors::now(random);
+    case_at(random, number, now)
+}
+
+fn case_at(random: &mut Random, number: u64, now: Nanos) -> Case {
     let verb = *random.pick(&[
         CallVerb::Take,
         CallVerb::Take,
@@ -292,6 +298,21 @@ fn takes(verb: CallVerb) -> bool {
     matches!(verb, CallVerb::Take | CallVerb::Peek)
 }
 
+/// Compares an answer, and the states after it, with core. Returns whether the call was done, and the leased tokens.
+fn check(connection: &mut redis::Connection, case: &Case, answer: &CallAnswer) -> (bool, Vec<u32>) {
+    let (after, is_done, leased) = by_core(case);
+    assert_eq!(answer.outcome == CallOutcome::Done, is_done, "{:?}\n{:?}", case.call, case.states);
+    assert_eq!(answer.poisoned, 0, "{:?}", case.call);
+    assert_eq!(answer.leased.as_slice(), leased, "{:?}", case.call);
+    check_found(case, answer);
+    check_states(connection, case, &after);
+    let is_written = |entry: &BucketEntry| entry.cost > Cost::ZERO && entry.binding;
+    if is_done && case.call.verb == CallVerb::Take && case.call.entries.iter().all(is_written) {
+        check_lives(connection, case, &after);
+    }
+    (is_done, leased)
+}
+
 fn run(seed: u64, cases: u64) {
     let (server, runtime) = (Redis::start(), runtime());
     let mut connection = server.connection();
@@ -304,16 +325,7 @@ fn run(seed: u64, cases: u64) {
         let answer = runtime
             .block_on(link.call(&case.call))
             .unwrap_or_else(|error| panic!("{error}: {:?}", case.call));
-        let (after, is_done, leased) = by_core(&case);
-        assert_eq!(answer.outcome == CallOutcome::Done, is_done, "{:?}\n{:?}", case.call, case.states);
-        assert_eq!(answer.poisoned, 0, "{:?}", case.call);
-        assert_eq!(answer.leased.as_slice(), leased, "{:?}", case.call);
-        check_found(&case, &answer);
-        check_states(&mut connection, &case, &after);
-        let is_written = |entry: &BucketEntry| entry.cost > Cost::ZERO && entry.binding;
-        if is_done && case.call.verb == CallVerb::Take && case.call.entries.iter().all(is_written) {
-            check_lives(&mut connection, &case, &after);
-        }
+        let (is_done, leased) = check(&mut connection, &case, &answer);
         done += u64::from(is_done);
         refused += u64::from(!is_done);
         leases += leased.iter().filter(|&&tokens| tokens > 0).count();
@@ -327,4 +339,50 @@ fn run(seed: u64, cases: u64) {
 #[test]
 fn scripts_do_what_core_does() {
     run(20_260_101, 6_000);
+}
+
+/// Is it a call that can be sent with others: a take of all or nothing from token buckets with usual rates, each once?
+fn is_plain(call: &ScriptCall) -> bool {
+    let is_plain = |(index, entry): (usize, &BucketEntry)| {
+        let Limit::Meter(Meter::TokenBucket(quota)) = entry.limit else { return false };
+        let is_usual = quota.ticks().nanos == 1 && entry.cost.get() <= quota.capacity();
+        let is_again = call.entries[..index].iter().any(|before| before.key == entry.key);
+        let takes = entry.cost > Cost::ZERO && entry.want == 0 && entry.delay == Nanos::ZERO;
+        is_usual && !is_again && takes && entry.binding
+    };
+    call.verb == CallVerb::Take && call.entries.iter().enumerate().all(is_plain)
+}
+
+/// Calls that begin at the same time do each what core does, whether or not they are sent as one.
+#[test]
+fn scripts_do_what_core_does_for_calls_that_are_sent_together() {
+    let (server, runtime) = (Redis::start(), runtime());
+    let _inside = runtime.enter();
+    let (mut connection, client) = (server.connection(), connect(&server.url()));
+    let mut random = Random::new(20_260_102);
+    let (mut number, mut calls, mut refused) = (0, 0, 0);
+    let before = server.scripts_run();
+    for _ in 0..1_200 {
+        let now = vectors::now(&mut random);
+        let mut cases = Vec::new();
+        for _ in 0..2 + random.below(2) {
+            let any = random.once_in(8);
+            cases.push(loop {
+                number += 1;
+                let case = case_at(&mut random, number, now);
+                if any || is_plain(&case.call) {
+                    break case;
+                }
+            });
+        }
+        cases.iter().for_each(|case| put(&mut connection, case));
+        let sent: Vec<ScriptCall> = cases.iter().map(|case| case.call.clone()).collect();
+        for (case, answer) in cases.iter().zip(runtime.block_on(call_together(&client, &sent))) {
+            let answer = answer.unwrap_or_else(|error| panic!("{error}: {:?}", case.call));
+            refused += u64::from(!check(&mut connection, case, &answer).0);
+            calls += 1;
+        }
+    }
+    let scripts = server.scripts_run() - before;
+    assert!(scripts * 10 < calls * 7 && refused > calls / 10, "{scripts} for {calls}, {refused} refused");
 }

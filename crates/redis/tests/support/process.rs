@@ -116,6 +116,22 @@ impl Redis {
         !reply.starts_with(b"-LOADING") && !reaction.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 
+    /// How many scripts it has run.
+    pub fn scripts_run(&self) -> u64 {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
+        stream.write_all(b"INFO commandstats\r\nQUIT\r\n").expect("it reads");
+        let mut stats = String::new();
+        stream.read_to_string(&mut stats).expect("it answers");
+        let runs = |line: &str| {
+            let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+            let calls: u64 = rest.split(',').next()?.parse().ok()?;
+            // A script that it does not know yet is sent again: it has not run.
+            let failed: u64 = rest.split("failed_calls=").nth(1)?.trim().parse().ok()?;
+            ["eval", "evalsha"].contains(&name).then_some(calls - failed)
+        };
+        stats.lines().filter_map(runs).sum()
+    }
+
     /// `kill -9`.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {

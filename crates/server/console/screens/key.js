@@ -85,7 +85,7 @@ function teaching() {
   return empty('Why was somebody refused?', [
     h('p', null, 'Type a user, an address, a tenant or an API key, and see every bucket that its requests touch, how full each is, and what the next '
       + 'request would be told and why. Operators can let somebody through from here.'),
-    h('p', null, 'Limits may look at more than one thing: if a limit is for a path or a plan, open “More about the request”, or paste the whole request as JSON.'),
+    h('p', null, 'Limits may look at more than one thing: if a limit is for a path or a plan, its bucket is shown apart. Open “More about the request”, or paste the whole request as JSON, to act on it.'),
     h('p', null, 'The most denied keys of the screen Now are links to here.'),
   ]);
 }
@@ -104,6 +104,9 @@ function result(request, found, mayAct, act) {
     }, verdict(found.decision), upon(found, mayAct, act)),
     card('Buckets', { key: 'buckets', about: 'As they are now in the store; looked at every two seconds. Nothing is charged.' },
       buckets(request, found, able, act)),
+    (found.other_limits ?? []).length > 0 && card('Other buckets of this key', {
+      key: 'others', about: 'Of limits that do not apply to this request, because of its path or plan for instance. Tell more about the request to act on them.',
+    }, h('ul', { class: 'buckets' }, found.other_limits.map((/** @type {LimitState} */ limit) => bucket(limit, null, { reset: null, grant: null, override: null })))),
     card('Why', { key: 'why' }, explained(found.explanation ?? {})),
   ];
 }

@@ -82,8 +82,8 @@ function body(recent, history, at, keys, action) {
       !isRestricted && reasonsCard(overview)),
     limitsCard(overview, recent),
     keys && h('div', { class: 'columns', key: 'keys' },
-      hotKeys('Most denied keys', 'Requests that were denied since the node started.', keys.denied),
-      hotKeys('Busiest keys', 'Tokens that were taken since the node started.', keys.consumers)),
+      hotKeys('Most denied keys', 'Requests that were denied in the last minute, on all nodes.', keys.denied),
+      hotKeys('Busiest keys', 'Tokens that were taken in the last minute, on all nodes.', keys.consumers)),
     nodesCard(overview, action),
   ];
 }

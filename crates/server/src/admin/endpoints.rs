@@ -114,7 +114,7 @@ async fn metrics(node: Arc<Node>) -> AdminResponse {
     }
 }
 
-/// Renders a page on a blocking thread, since worker threads must not block. The permit is kept until the page is
+/// Renders a page on a blocking thread, so that a health check does not wait for it. The permit is kept until the page is
 /// rendered, even if the client has disconnected meanwhile.
 async fn run_serialized(
     permits: Arc<Semaphore>,

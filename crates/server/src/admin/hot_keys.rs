@@ -1,11 +1,12 @@
-//! `/debug/hot-keys`: the keys with the most consumption and the most denials.
+//! `/debug/hot-keys`: the keys with the most consumption and the most denials of late.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use http::{Request, StatusCode};
 use serde_json::{Value, json};
 use tidegate::engine::BusyKey;
-use tidegate_policy::RuleSet;
+use tidegate_policy::{Descriptor, RuleSet};
 
 use super::endpoints::{AdminResponse, object, problem, refused};
 use super::{AdminClient, guard};
@@ -26,26 +27,42 @@ pub(super) async fn hot_keys<B>(node: Arc<Node>, caller: AdminClient, request: &
         Ok(most) => most,
         Err(wrong) => return problem(StatusCode::BAD_REQUEST, &wrong, json!({})),
     };
-    let (consumers, denied) = (node.limiter().top_consumers(most), node.limiter().top_denied(most));
+    let (consumers, denied) = (node.limiter().top_consumers(most).keys, node.limiter().top_denied(most).keys);
     let rules = node.limiter().rules();
-    let body = json!({ "consumers": listed(&rules, &consumers), "denied": listed(&rules, &denied) });
+    let limits = LimitKeys::of(&rules, consumers.iter().chain(&denied));
+    let body = json!({ "consumers": listed(&limits, &consumers), "denied": listed(&limits, &denied) });
     object(StatusCode::OK, &body)
 }
 
-fn listed(rules: &RuleSet, keys: &[BusyKey]) -> Vec<Value> {
+fn listed(limits: &LimitKeys<'_>, keys: &[BusyKey]) -> Vec<Value> {
     let entry = |busy: &BusyKey| {
-        let key = display_key(rules, busy);
+        let key = display_key(limits.key_of(busy), busy);
         json!({ "limit": busy.limit, "key": key, "count": busy.count, "error": busy.error })
     };
     keys.iter().map(entry).collect()
 }
 
-/// Renders a key. Values from headers, queries, claims and custom descriptors may be credentials, so of them only a few
-/// characters and a hash are shown.
-pub(crate) fn display_key(rules: &RuleSet, busy: &BusyKey) -> String {
-    let rule = rules.rules().iter().find(|rule| *rule.name == *busy.limit);
-    // If the limit was edited since, or the key was truncated, it is unknown which value is which: mask all.
-    let of = rule.map(|rule| &*rule.key).filter(|key| key.len() == busy.parts.len());
+/// What the limits of some keys count by.
+pub(crate) struct LimitKeys<'r>(HashMap<&'r str, &'r [Descriptor]>);
+
+impl<'r> LimitKeys<'r> {
+    /// Finds the limits of these keys.
+    pub(crate) fn of<'k>(rules: &'r RuleSet, keys: impl Iterator<Item = &'k BusyKey>) -> LimitKeys<'r> {
+        let wanted: HashSet<&str> = keys.map(|key| &*key.limit).collect();
+        let limits = rules.rules().iter().filter(|rule| wanted.contains(&*rule.name));
+        LimitKeys(limits.map(|rule| (&*rule.name, &*rule.key)).collect())
+    }
+
+    /// What each value of a key is. `None` if the limit was edited since, or the key was cut off: then it is not known which
+    /// value is which.
+    pub(crate) fn key_of(&self, busy: &BusyKey) -> Option<&'r [Descriptor]> {
+        self.0.get(&*busy.limit).copied().filter(|key| key.len() == busy.parts.len())
+    }
+}
+
+/// Renders a key; `of` is what its values are, if that is known. Values from headers, queries, claims and custom descriptors
+/// may be credentials, so of them only a few characters and a hash are shown.
+pub(crate) fn display_key(of: Option<&[Descriptor]>, busy: &BusyKey) -> String {
     let part = |(place, value): (usize, &String)| match of.map(|key| &key[place]) {
         Some(known) if !may_be_secret(known) => value.clone(),
         _ => masked(value),
@@ -78,10 +95,8 @@ mod tests {
         let rules = RuleSet::from(tidegate_policy::Policy::parse(policy).expect("a policy"));
         let key = |limit: &str, parts: &[&str]| {
             let parts = parts.iter().map(|part| (*part).to_owned()).collect();
-            display_key(
-                &rules,
-                &BusyKey { limit: limit.into(), key: String::new(), parts, count: 1, error: 0 },
-            )
+            let busy = BusyKey { limit: limit.into(), key: String::new(), parts, count: 1, error: 0 };
+            display_key(LimitKeys::of(&rules, [&busy].into_iter()).key_of(&busy), &busy)
         };
         assert_eq!(key("users", &["a-user-with-a-name"]), "a-user-with-a-name");
         let both = key("keys", &["ann", "sk_live_0123456789"]);

@@ -235,6 +235,10 @@ pub const TOKEN_USES_INTERVAL: Duration = Duration::from_secs(5);
 pub const LIVE_ENTRIES_MAX: usize = 10_000;
 /// Live entries on Redis, with those that have ended or were removed in the last hour.
 pub const LIVE_SHARED_MAX: usize = 100_000;
+/// Buckets of limits that do not apply to a request, but have its key, where keys are looked up.
+pub const OTHER_LIMITS_MAX: usize = 100;
+/// Buckets of one override that are written in its numbers when it is added or ends.
+pub const RENUMBERED_BUCKETS_MAX: usize = 1_024;
 /// How long the start of a server waits for the live entries.
 pub const LIVE_ENTRIES_WAIT: Duration = Duration::from_millis(500);
 /// Candidates that decide beside the policy at once.
@@ -253,6 +257,8 @@ pub const CANDIDATE_WAITING_MAX: usize = 1_024;
 pub const CANDIDATE_STEPS_MAX: u64 = 2_880;
 /// Simulations and explanations by another policy in the admin API at once.
 pub const TRIALS_MAX: usize = 1;
+/// How long they are waited for, reading the policy included.
+pub const TRIAL_TIME_MAX: Duration = Duration::from_secs(20);
 /// How long a simulation in the admin API may take.
 pub const SIMULATION_TIME_MAX: Duration = Duration::from_secs(10);
 /// Keys of a simulation in the admin API.

@@ -7,7 +7,7 @@ use tidegate::engine::trust::TrustReport;
 use tidegate::{ManualClock, Memory, MemoryOptions, Nanos};
 
 use super::serve::{read_accounts, read_settings};
-use super::{explain_output, load_policy, now, print};
+use super::{explain_json, explain_output, load_policy, now, print};
 use crate::commands::flags::{Explain, OutputFormat};
 use crate::commands::terminal::exit::{CommandFailure, display_path, read_text};
 use crate::commands::terminal::paint::{Paint, Tone, printable};
@@ -59,7 +59,7 @@ pub(super) fn run(args: &Explain) -> Result<(), CommandFailure> {
             let trust = explanation.trust.as_ref().map(|report| trust(report, paint)).unwrap_or_default();
             print(&(explain_output::text(&explanation, args.after, paint) + &who + &trust))
         }
-        OutputFormat::Json => print(&explain_output::json(&explanation, members.as_ref())),
+        OutputFormat::Json => print(&explain_json::json(&explanation, members.as_ref())),
     }
 }
 

@@ -1,21 +1,16 @@
-//! The output of `tidegate explain`, as text and as JSON.
+//! The output of `tidegate explain` as text.
 
 use std::fmt::Write;
 
-use serde::Serialize;
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use tidegate::Nanos;
 use tidegate::engine::{
     Decision, ExplainedBucket, ExplainedDetector, ExplainedLimit, ExplainedTenant, Explanation,
 };
 use tidegate_policy::Strategy;
 
-use super::bucket_output::{bucket_json, override_line, parts_json};
+use super::bucket_output::override_line;
 use super::tenant_output;
 use crate::commands::terminal::paint::{Paint, Tone, printable};
-use crate::identity::known_members::KnownMembers;
-use crate::wire::trust_report;
 
 /// The explanation as text. `after` is the number of equal requests that were made before.
 pub(super) fn text(explanation: &Explanation, after: u32, paint: Paint) -> String {
@@ -38,7 +33,7 @@ struct Text<'a> {
 }
 
 /// Did limits decide the request, rather than what comes before them?
-fn is_by_limits(decision: &Decision) -> bool {
+pub(super) fn is_by_limits(decision: &Decision) -> bool {
     decision.limits().len() > 0
 }
 
@@ -149,6 +144,10 @@ impl Text<'_> {
         let Some(gate) = &explanation.gate else { return Ok(()) };
         self.heading("decided before any limit")?;
         let reason = gate.reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+        if gate.is_kill_switch() {
+            writeln!(self.out, "  the kill switch is on, so every request is admitted{reason}")?;
+            return writeln!(self.out, "  takes nothing from any limit");
+        }
         let conditions = gate.conditions.join(", ");
         let entry = gate.line.map_or_else(|| "a live entry".to_owned(), |line| format!("line {line}"));
         writeln!(self.out, "  matches {entry} in `{}`: {conditions}{reason}", gate.list)?;
@@ -297,84 +296,4 @@ impl Text<'_> {
 fn parts(key: &[(String, String)]) -> String {
     let parts: Vec<String> = key.iter().map(|(name, value)| format!("{name} = {value}")).collect();
     parts.join(", ")
-}
-
-/// The explanation as JSON.
-pub(crate) fn json(explanation: &Explanation, identity: Option<&KnownMembers>) -> String {
-    let decision = RawValue::from_string(explanation.decision.to_json()).expect("a decision is JSON");
-    let is_charged = explanation.decision.is_allowed() && is_by_limits(&explanation.decision);
-    let bucket_json = |bucket: &ExplainedBucket| bucket_json(bucket, is_charged);
-    let limit = |limit: &ExplainedLimit| {
-        json!({
-            "name": limit.name,
-            "tier": limit.tier.as_str(),
-            "line": limit.line,
-            "applies": limit.why_not.is_none(),
-            "why_not": limit.why_not,
-            "match": limit.conditions,
-            "unless": limit.unless,
-            "group": limit.group,
-            "bucket": limit.bucket.as_ref().map(&bucket_json),
-        })
-    };
-    let tenant =
-        |tenant: &ExplainedTenant| tenant_output::json(tenant, tenant.bucket.as_ref().map(&bucket_json));
-    let detector = |detector: &ExplainedDetector| {
-        json!({
-            "name": detector.name,
-            "threshold": detector.threshold,
-            "window_ms": detector.window.as_millis_ceil(),
-            "penalty_ms": detector.penalty.as_millis_ceil(),
-            "key": parts_json(&detector.key),
-            "missing": detector.missing,
-            "blocked_for_ms": detector.blocked_for.map(|left| left.as_millis_ceil()),
-        })
-    };
-    let gate = explanation.gate.as_ref().map(|gate| {
-        let mut shown = json!({ "list": gate.list, "match": gate.conditions, "reason": gate.reason });
-        match gate.line {
-            Some(line) => shown["line"] = line.into(),
-            None => shown["live"] = true.into(),
-        }
-        shown
-    });
-    let document = ExplanationJson {
-        decision: &decision,
-        request: json!({
-            "path": explanation.path,
-            "route": explanation.route.as_ref().map(|(route, _)| route),
-            "route_cost": explanation.route.as_ref().and_then(|(_, cost)| *cost),
-            "upstream": explanation.upstream,
-            "cost": explanation.cost,
-            "priority": explanation.priority,
-        }),
-        gate,
-        bursts: explanation.detectors.iter().map(detector).collect(),
-        limits: explanation.limits.iter().map(limit).collect(),
-        tenants: explanation.tenants.iter().map(tenant).collect(),
-        contended: explanation.contended.as_deref(),
-        unknown_tenant: explanation.unknown_tenant.as_deref(),
-        identity,
-        trust: explanation.trust.as_ref().map(|report| json!(trust_report(report))),
-    };
-    let mut text = serde_json::to_string_pretty(&document).expect("it is plain JSON");
-    text.push('\n');
-    text
-}
-
-/// The JSON document. A struct keeps the order of the members, and `RawValue` the exact text of the decision.
-#[derive(Serialize)]
-struct ExplanationJson<'a> {
-    decision: &'a RawValue,
-    request: Value,
-    gate: Option<Value>,
-    bursts: Vec<Value>,
-    limits: Vec<Value>,
-    tenants: Vec<Value>,
-    contended: Option<&'a str>,
-    unknown_tenant: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    identity: Option<&'a KnownMembers>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    trust: Option<Value>,
 }

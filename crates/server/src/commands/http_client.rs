@@ -1,13 +1,14 @@
 //! The HTTP client of `tidegate check` and `tidegate admin`: one request to a server, with or without TLS.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::TokioIo;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
@@ -17,6 +18,7 @@ use rustls::server::ParsedCertificate;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
@@ -63,6 +65,9 @@ pub(super) struct HttpAnswer {
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
 }
+
+/// A response whose body is still to be read, and the task of its connection.
+type OpenResponse = (Response<Incoming>, JoinHandle<()>);
 
 /// The largest response that is read: a page of a list, or a whole policy.
 const RESPONSE_BYTES_MAX: usize = 4 * API_BODY_BYTES_MAX;
@@ -121,9 +126,55 @@ impl ServerTarget {
         call: &HttpCall,
         ca: Option<&Path>,
     ) -> Result<HttpAnswer, HttpClientError> {
-        let at = self.authority();
         let answer = async {
-            let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|error| {
+            let (response, connection) = self.request(call, ca).await?;
+            let answer = self.whole(response).await;
+            connection.abort();
+            answer
+        };
+        timeout(call.timeout, answer).await.map_err(|_| self.late(call))?
+    }
+
+    /// Sends a request whose response comes bit by bit, and gives each bit to `each` until that breaks. The time limit of
+    /// the call is for each of them, since the whole may take forever. What is returned has the body only if the server
+    /// refuses the request.
+    pub(super) async fn follow(
+        &self,
+        call: &HttpCall,
+        ca: Option<&Path>,
+        mut each: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<HttpAnswer, HttpClientError> {
+        let opened = timeout(call.timeout, self.request(call, ca)).await.map_err(|_| self.late(call))?;
+        let (mut response, connection) = opened?;
+        if !response.status().is_success() {
+            let answer = timeout(call.timeout, self.whole(response)).await;
+            connection.abort();
+            return answer.map_err(|_| self.late(call))?;
+        }
+        while let Some(frame) = timeout(call.timeout, response.frame()).await.map_err(|_| self.late(call))? {
+            let frame = frame.map_err(|error| self.broken(&error))?;
+            if frame.data_ref().is_some_and(|data| each(data).is_break()) {
+                break;
+            }
+        }
+        connection.abort();
+        let (head, _) = response.into_parts();
+        Ok(HttpAnswer { status: head.status, headers: head.headers, body: Bytes::new() })
+    }
+
+    fn late(&self, call: &HttpCall) -> HttpClientError {
+        HttpClientError::Timeout { at: self.authority(), seconds: call.timeout.as_secs() }
+    }
+
+    fn broken(&self, error: &dyn std::fmt::Display) -> HttpClientError {
+        HttpClientError::Http { at: self.authority(), error: error.to_string() }
+    }
+
+    /// Connects and sends a request. The task of the connection is returned too.
+    async fn request(&self, call: &HttpCall, ca: Option<&Path>) -> Result<OpenResponse, HttpClientError> {
+        let at = self.authority();
+        let stream =
+            TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|error| {
                 match error.kind() {
                     std::io::ErrorKind::ConnectionRefused => {
                         HttpClientError::ConnectionRefused { at: at.clone() }
@@ -131,41 +182,40 @@ impl ServerTarget {
                     _ => HttpClientError::Unreachable { at: at.clone(), error },
                 }
             })?;
-            if !self.secure {
-                return self.exchange(stream, call).await;
-            }
-            let tls = |error: String| HttpClientError::Tls { at: at.clone(), error };
-            let name = ServerName::try_from(self.host.clone()).map_err(|error| tls(error.to_string()))?;
-            let connector = TlsConnector::from(Arc::new(tls_config(ca)?));
-            let stream = connector.connect(name, stream).await.map_err(|error| tls(error.to_string()))?;
-            self.exchange(stream, call).await
-        };
-        let late = |_| HttpClientError::Timeout { at: at.clone(), seconds: call.timeout.as_secs() };
-        timeout(call.timeout, answer).await.map_err(late)?
+        if !self.secure {
+            return self.exchange(stream, call).await;
+        }
+        let tls = |error: String| HttpClientError::Tls { at: at.clone(), error };
+        let name = ServerName::try_from(self.host.clone()).map_err(|error| tls(error.to_string()))?;
+        let connector = TlsConnector::from(Arc::new(tls_config(ca)?));
+        let stream = connector.connect(name, stream).await.map_err(|error| tls(error.to_string()))?;
+        self.exchange(stream, call).await
     }
 
-    async fn exchange<I>(&self, stream: I, call: &HttpCall) -> Result<HttpAnswer, HttpClientError>
+    async fn exchange<I>(&self, stream: I, call: &HttpCall) -> Result<OpenResponse, HttpClientError>
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let at = self.authority();
-        let http = |error: String| HttpClientError::Http { at: at.clone(), error };
         let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-        let (mut sender, connection) = handshake.map_err(|error| http(error.to_string()))?;
-        let connection = tokio::spawn(connection);
+        let (mut sender, connection) = handshake.map_err(|error| self.broken(&error))?;
+        let connection = tokio::spawn(async move { _ = connection.await });
         let mut request = Request::builder()
             .method(call.method.clone())
             .uri(format!("{}{}", self.path, call.path))
-            .header("host", &at)
+            .header("host", self.authority())
             .header("connection", "close")
             .body(Full::new(call.body.clone()))
-            .map_err(|error| http(error.to_string()))?;
+            .map_err(|error| self.broken(&error))?;
         request.headers_mut().extend(call.headers.clone());
-        let response = sender.send_request(request).await.map_err(|error| http(error.to_string()))?;
+        let response = sender.send_request(request).await.map_err(|error| self.broken(&error))?;
+        Ok((response, connection))
+    }
+
+    /// Reads a response to its end.
+    async fn whole(&self, response: Response<Incoming>) -> Result<HttpAnswer, HttpClientError> {
         let (head, body) = response.into_parts();
         let body = Limited::new(body, RESPONSE_BYTES_MAX).collect().await;
-        let body = body.map_err(|error| http(error.to_string()))?.to_bytes();
-        connection.abort();
+        let body = body.map_err(|error| self.broken(&error))?.to_bytes();
         Ok(HttpAnswer { status: head.status, headers: head.headers, body })
     }
 }

@@ -49,8 +49,8 @@ pub(super) trait Carried {
     /// Adds what is new to what is known.
     fn take(&self, news: Vec<Self::News>) -> impl Future<Output = ()> + Send;
 
-    /// Puts everything in the place of what is known.
-    fn replace(&self, all: Vec<Self::News>);
+    /// Puts everything in the place of what is known: it was read for the first time, or the carrier has begun anew.
+    fn replace(&self, all: Vec<Self::News>) -> impl Future<Output = ()> + Send;
 }
 
 /// How far this node has followed a carrier.
@@ -131,7 +131,7 @@ impl FollowedPlace {
             if page.is_last
                 && let Some(all) = anew.take()
             {
-                carried.replace(all);
+                carried.replace(all).await;
             }
             if anew.is_none() {
                 self.set(SeenNews { head: seen, answered: Some(now) });
@@ -146,6 +146,11 @@ impl FollowedPlace {
     /// Notes that everything has been read once, and is in force.
     pub(super) fn note_loaded(&self) {
         self.loaded.send_replace(true);
+    }
+
+    /// Has everything been read once?
+    pub(super) fn is_loaded(&self) -> bool {
+        *self.loaded.borrow()
     }
 
     /// Waits until everything has been read once.
@@ -248,7 +253,7 @@ mod tests {
             }
         }
 
-        fn replace(&self, all: Vec<Self::News>) {
+        async fn replace(&self, all: Vec<Self::News>) {
             let there = all.into_iter().filter(|(.., is_there)| *is_there);
             *self.known.lock().unwrap() = there.map(|(name, sequence, _)| (name, sequence)).collect();
         }

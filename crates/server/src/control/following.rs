@@ -171,7 +171,7 @@ impl Follower {
             seen: unix_millis(self.node.clock().wall()),
             error: self.error.clone(),
             address: None,
-            figures: serde_json::to_string(&*control.glance().latest()).ok(),
+            figures: serde_json::to_string(&control.glance().latest().told()).ok(),
         };
         let reported = self.database.report(&report).await;
         match reported {
@@ -193,7 +193,7 @@ async fn put_in_force(node: &Arc<Node>, version: PolicyVersion) -> Result<(), St
     let now = node.clock().wall();
     let policy = running(version, now).map_err(|error| error.to_string())?;
     let (text, compiling) = (Arc::clone(&policy.text), Arc::clone(node));
-    let compiled = control.run_long(move || compile(&compiling, &text, now)).await;
+    let compiled = control.run_own(move || compile(&compiling, &text, now)).await;
     swap(node, policy, compiled.ok_or("compiling it failed unexpectedly")??)?;
     write_cache(node).await;
     Ok(())
@@ -233,7 +233,7 @@ async fn write_cache(node: &Arc<Node>) {
         return;
     };
     let policy = control.running();
-    let written = control.run_long(move || cache::write(&file, &policy).map_err(|error| (file, error))).await;
+    let written = control.run_own(move || cache::write(&file, &policy).map_err(|error| (file, error))).await;
     if let Some(Err((file, error))) = written {
         tracing::warn!(file = %file.display(), %error, "the policy was not written to the cache file");
     }

@@ -326,4 +326,14 @@ impl ControlPlane {
         };
         self.runtime().spawn_blocking(working).await.ok()
     }
+
+    /// Runs work that computes for long and that this node does for itself: compiling what it follows. It does not wait for
+    /// calls of the API that compute for long, since a block must be in force within a second whatever others ask for. There is
+    /// one such task for each thing that is followed.
+    pub(crate) async fn run_own<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        self.runtime().spawn_blocking(work).await.ok()
+    }
 }

@@ -8,7 +8,7 @@ use tidegate::Nanos;
 use tidegate_policy::Policy;
 
 use super::api::ApiError;
-use crate::bounds::{SIMULATION_BYTES_MAX, SIMULATION_TIME_MAX};
+use crate::bounds::{SIMULATION_BYTES_MAX, SIMULATION_KEYS_MAX, SIMULATION_TIME_MAX};
 use crate::replay::{self, ReplaySettings, SimulateError, Summary};
 
 /// What is simulated.
@@ -51,10 +51,22 @@ pub(super) fn run(job: &SimulationJob, is_time_up: impl Fn() -> bool) -> Result<
         SimulateError::Read(error) => wrong(error.to_string(), "/trace"),
         SimulateError::Limiter(error) => wrong(error.to_string(), "/policy"),
         SimulateError::Write(_) => ApiError::Internal,
+        SimulateError::TooManyKeys { line, max_keys } => wrong(too_many_keys(line, max_keys), "/max_keys"),
         other => wrong(other.to_string(), "/trace"),
     })?;
     let lines = String::from_utf8(out.bytes).map_err(|_| ApiError::Internal)?;
     Ok(Simulated { lines, left_out: out.left_out, summary })
+}
+
+/// The command names its flag there, which a call does not have.
+fn too_many_keys(line: u64, max_keys: usize) -> String {
+    let advice = match max_keys < SIMULATION_KEYS_MAX {
+        true => format!("raise `max_keys`, which is at most {SIMULATION_KEYS_MAX}"),
+        false => {
+            "that is the most of `max_keys`: send a shorter trace, or run `tidegate simulate`".to_owned()
+        }
+    };
+    format!("line {line} of the trace: more than {max_keys} keys are in use at once; {advice}")
 }
 
 impl Simulated {

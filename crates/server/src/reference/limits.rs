@@ -43,7 +43,7 @@ fn sections() -> [(&'static str, Vec<Row>); 9] {
         ("HTTP", http()),
         ("gRPC", grpc()),
         ("The Redis protocol", resp()),
-        ("The admin API", admin_api()),
+        ("The admin API", [admin_api(), live_actions()].concat()),
         ("Trust and burst detectors", trust_and_bursts()),
         ("Events", events()),
         ("Files and shutdown", files()),
@@ -205,10 +205,21 @@ fn admin_api() -> Vec<Row> {
         ),
         ("tokens and sessions that are accepted while the database is away", number(SEEN_CREDENTIALS_MAX)),
         ("interval of writing when tokens were used last", seconds(TOKEN_USES_INTERVAL)),
+    ]
+}
+
+fn live_actions() -> Vec<Row> {
+    vec![
         ("live entries of one kind, such as clients that are blocked", number(LIVE_ENTRIES_MAX)),
         (
             "live entries on Redis, with those that have ended or were removed in the last hour",
             number(LIVE_SHARED_MAX),
+        ),
+        ("other limits with the key of a request that is looked up", number(OTHER_LIMITS_MAX)),
+        (
+            "buckets of one override that are written in its numbers when it is added or ends; the others are when something \
+             is taken from them",
+            number(RENUMBERED_BUCKETS_MAX),
         ),
         ("time that the start waits for the live entries", seconds(LIVE_ENTRIES_WAIT)),
         ("candidates at once", number(CANDIDATES_MAX)),
@@ -226,6 +237,7 @@ fn admin_api() -> Vec<Row> {
             "of the calls that compute for long, simulations and explanations by another policy",
             number(TRIALS_MAX),
         ),
+        ("time that these are waited for, reading the policy included", seconds(TRIAL_TIME_MAX)),
         ("streams of the overview at once", number(OVERVIEW_STREAMS_MAX)),
         ("duration of such a stream", seconds(OVERVIEW_STREAM_TIME_MAX)),
         ("duration of a simulation", seconds(SIMULATION_TIME_MAX)),

@@ -192,6 +192,10 @@ impl<W: Write> Replay<W> {
         self.check_capacity()?;
         self.pending.extend_from_slice(b"{\"at_ms\":");
         self.pending.extend_from_slice(line.at_text.as_bytes());
+        if let Some(id) = line.id {
+            self.pending.extend_from_slice(b",\"id\":");
+            self.pending.extend_from_slice(id.as_bytes());
+        }
         self.pending.push(b',');
         decision.write_json_members(&mut self.pending);
         self.pending.extend_from_slice(b"}\n");

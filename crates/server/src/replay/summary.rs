@@ -52,8 +52,8 @@ impl Summary {
     }
 
     pub(super) fn finish<C: Clock>(&mut self, limiter: &tidegate::engine::Limiter<Memory<C>, C>) {
-        self.busiest = limiter.top_consumers(BUSIEST);
-        self.most_denied = limiter.top_denied(BUSIEST);
+        self.busiest = limiter.top_consumers(BUSIEST).keys;
+        self.most_denied = limiter.top_denied(BUSIEST).keys;
     }
 
     /// A few lines of text.

@@ -1,6 +1,6 @@
 //! Runs the server: listeners, worker threads, reloading and shutdown.
 //!
-//! [`listen`] binds the sockets, accepts connections and gives each to a worker thread, which runs the protocol's
+//! [`listen`] binds the sockets, accepts connections and gives each to a thread, which runs the protocol's
 //! `serve` function. [`backlog`] bounds the responses that clients have not read. [`reload`] reads changed files again.
 
 mod backlog;

@@ -34,6 +34,22 @@ fn decisions_go_to_a_file() {
 }
 
 #[test]
+fn a_decision_repeats_the_id_of_its_line() {
+    let trace = "{\"at_ms\":1,\"id\":\"first\"}\n{\"at_ms\":2}\n{\"id\":7,\"at_ms\":3}\n";
+    let ran = tidegate_given(&["simulate", "--quiet", "--policy", POLICY, "--trace", "-"], trace);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let begins = [
+        r#"{"at_ms":1,"id":"first","allowed":"#,
+        r#"{"at_ms":2,"allowed":"#,
+        r#"{"at_ms":3,"id":7,"allowed":"#,
+    ];
+    for (line, begin) in ran.out.lines().zip(begins) {
+        assert!(line.starts_with(begin), "{line}");
+    }
+    assert_eq!(ran.out.lines().count(), 3);
+}
+
+#[test]
 fn a_line_that_is_no_request_stops_the_run_by_number() {
     for (line, said) in [
         (r#"{"at_ms":5,"usr":"1"}"#, "unknown member `usr`"),

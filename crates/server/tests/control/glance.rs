@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tidegate_database::DatabaseKind;
 
 use super::access::client::{Controlled, ask, request};
@@ -46,7 +46,10 @@ fn limits_of(history: &Value) -> Vec<String> {
     names
 }
 
-on_both!(the_overview_is_of_all_nodes_and_a_partner_sees_its_own);
+on_both!(
+    the_overview_is_of_all_nodes_and_a_partner_sees_its_own,
+    a_partner_sees_the_busy_keys_of_its_tenants_on_all_nodes,
+);
 
 fn the_overview_is_of_all_nodes_and_a_partner_sees_its_own(kind: DatabaseKind) {
     let one = Controlled::start(kind);
@@ -59,10 +62,9 @@ fn the_overview_is_of_all_nodes_and_a_partner_sees_its_own(kind: DatabaseKind) {
         let ready = overview["nodes"].as_array().map(|nodes| {
             nodes.iter().filter(|node| node["status"] == "ready" && node["mode"] == "local").count()
         });
+        // The other node writes a step when it has ended: `live::figures` waits for that.
         let history = get(&one.admin, "/history");
-        // The other node writes a step when it has ended: what it decided is in its own history before.
-        let own = sum(&history, "allowed") + sum(&history, "denied");
-        ready == Some(2) && own >= 40
+        ready == Some(2) && sum(&history, "allowed") + sum(&history, "denied") >= 40
     });
     let overview = get(&one.admin, "/overview");
     let node = &overview["nodes"][0];
@@ -86,11 +88,7 @@ fn the_overview_is_of_all_nodes_and_a_partner_sees_its_own(kind: DatabaseKind) {
     );
     let of_user = keys["denied"].as_array().expect("a list").iter().find(|key| key["limit"] == "per-user");
     let of_user = of_user.unwrap_or_else(|| panic!("{keys}"));
-    assert_eq!(
-        of_user["request"],
-        serde_json::json!({ "user": of_user["key"] }),
-        "the request that has this key"
-    );
+    assert_eq!(of_user["request"], json!({ "user": of_user["key"] }), "the request that has this key");
 
     let (_, partner) = one.token("viewer", Some("acme"));
     let seen = get(&partner, "/overview");
@@ -103,13 +101,60 @@ fn the_overview_is_of_all_nodes_and_a_partner_sees_its_own(kind: DatabaseKind) {
     let theirs = limits_of(&get(&partner, "/history"));
     assert!(theirs.iter().all(|name| ["tenant:acme", "tenant:shop"].contains(&name.as_str())), "{theirs:?}");
     assert!(!theirs.is_empty());
-    let keys = get(&partner, "/hot-keys");
-    assert!(
-        keys["consumers"].as_array().expect("a list").iter().all(|key| key["limit"] != "per-user"),
-        "{keys}"
-    );
     let (_, stranger) = one.token("viewer", Some("other"));
     assert!(limits_of(&get(&stranger, "/history")).is_empty());
+}
+
+/// The limits and keys of a list of busy keys, sorted, with their counts.
+fn keys_of(lists: &Value, list: &str) -> Vec<(String, String, u64)> {
+    let text = |key: &Value, member: &str| key[member].as_str().expect("it is text").to_owned();
+    let keys = lists[list].as_array().expect("a list").iter();
+    let mut keys: Vec<_> = keys
+        .map(|key| (text(key, "limit"), text(key, "key"), key["count"].as_u64().expect("a number")))
+        .collect();
+    keys.sort();
+    keys
+}
+
+/// Of one user's requests for each tenant, both nodes deny some.
+fn a_partner_sees_the_busy_keys_of_its_tenants_on_all_nodes(kind: DatabaseKind) {
+    let one = Controlled::start(kind);
+    let limit = "{ name: per-caller, key: [tenant, user], sustained: { rate: 2, window: hour } }";
+    let policy = format!(
+        "version: 1\nlimits:\n- {limit}\ntenants:\n- {{ id: acme }}\n- {{ id: shop, parent: acme }}\n- {{ id: other }}\n"
+    );
+    let bearer = format!("Bearer {}", one.admin);
+    let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/yaml")];
+    ask(one.address(), "PUT", "/api/v1/policy", &headers, &policy).expect(200);
+    let two = one.place.start(&[]);
+    for (tenant, server) in [("shop", &one.server), ("shop", &two), ("other", &one.server), ("other", &two)] {
+        for _ in 0..7 {
+            let (headers, body) =
+                ([("Content-Type", "application/json")], json!({ "tenant": tenant, "user": "42" }));
+            ask(server.socket("http"), "POST", "/v1/check", &headers, &body.to_string());
+        }
+    }
+    let (_, partner) = one.token("viewer", Some("acme"));
+    let (_, stranger) = one.token("viewer", Some("other"));
+    let key = |tenant: &str, count| ("per-caller".to_owned(), format!("{tenant}, 42"), count);
+    let both = |count| vec![key("other", count), key("shop", count)];
+    for address in [one.address(), two.socket("admin")] {
+        let get = |token: &str| {
+            let bearer = format!("Bearer {token}");
+            ask(address, "GET", "/api/v1/hot-keys", &[("Authorization", &bearer)], "").expect(200).json()
+        };
+        // Each node admits two and denies five of each.
+        within(PATIENCE, "the keys of both nodes are summed", || {
+            let all = get(&one.admin);
+            (keys_of(&all, "denied"), keys_of(&all, "consumers")) == (both(10), both(4))
+        });
+        for (token, tenant) in [(&partner, "shop"), (&stranger, "other")] {
+            let seen = get(token);
+            assert_eq!(keys_of(&seen, "denied"), [key(tenant, 10)], "{seen}");
+            assert_eq!(keys_of(&seen, "consumers"), [key(tenant, 4)], "{seen}");
+            assert!(seen["since"].is_string(), "{seen}");
+        }
+    }
 }
 
 #[test]
@@ -148,7 +193,7 @@ fn top_prints_a_screen() {
     command.env("TIDEGATE_ADMIN_TOKEN", &server.admin);
     let ran = run(command);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
-    for part in [" a second   allowed ", "denied/s", "key, since the start of the node", "ready", "(local)"] {
+    for part in [" a second   allowed ", "denied/s", "key, in the last minute", "ready", "(local)"] {
         assert!(ran.out.contains(part), "{part} is missing in:\n{}", ran.out);
     }
     assert!(!ran.out.contains('\u{1b}'), "it is not a terminal");

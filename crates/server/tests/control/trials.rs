@@ -51,7 +51,10 @@ fn a_simulation_decides_as_the_command_does(kind: DatabaseKind) {
     assert_eq!(api.post("/simulate", &json!({ "trace": TRACE, "max_keys": 100_001 })).status, 400);
     assert_eq!(api.post("/simulate", &json!({ "trace": TRACE, "other": 1 })).status, 400);
     let keys: String = (0..20).map(|n| format!("{{\"at_ms\":0,\"user\":\"{n}\"}}\n")).collect();
-    assert_eq!(api.post("/simulate", &json!({ "trace": keys, "max_keys": 1 })).status, 422);
+    let refused = api.post("/simulate", &json!({ "trace": keys, "max_keys": 1 })).expect(422).json();
+    assert_eq!(refused["pointer"], "/max_keys");
+    let told = refused["detail"].as_str().unwrap_or_default();
+    assert!(told.contains("raise `max_keys`, which is at most 100000") && !told.contains("--"), "{told}");
 }
 
 fn an_explanation_is_about_live_state(kind: DatabaseKind) {

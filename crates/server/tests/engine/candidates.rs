@@ -6,12 +6,14 @@ use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use serde_json::Value;
 use tidegate::engine::beside::{Candidate, ComparisonTotals};
 use tidegate::engine::{Joint, JointBy, Limiter, OverrideRule, Overrides, Policy, Reason, Request, RuleSet};
-use tidegate::{ManualClock, Memory, MemoryOptions, Nanos, OverrideNumbers};
+use tidegate::{Cost, ManualClock, Memory, MemoryOptions, Nanos, OverrideNumbers};
+use tidegate_policy::Descriptor;
 use tidegate_server::replay::run_text;
 use tidegate_server::wire::trace_line;
 
 use crate::engine::Case;
 use crate::generate::case;
+use crate::keys::done;
 use crate::properties::{cases, on_large_stack};
 
 type Virtual = Limiter<Memory<ManualClock>, ManualClock>;
@@ -46,6 +48,14 @@ fn count(totals: &mut ComparisonTotals, live: bool, tried: bool) {
     } += 1;
 }
 
+/// Resets the keys of a request, or grants them some tokens.
+fn act_on(limiter: &Virtual, request: &Request<'_>, step: usize) {
+    done(match step % 8 {
+        3 => limiter.grant_async(request, Cost::new(2), &|_| true),
+        _ => limiter.reset_async(request, &|_| true),
+    });
+}
+
 fn check_pair(one: &Case, other: &Case) -> Result<(), String> {
     let clock = ManualClock::new(Nanos::ZERO);
     let alone = limiter(&one.policy, one, &clock)?;
@@ -53,10 +63,17 @@ fn check_pair(one: &Case, other: &Case) -> Result<(), String> {
     let replay = limiter(&other.policy, one, &clock)?;
     let candidate = beside(&accompanied, &other.policy.to_string())?;
     let mut expected = ComparisonTotals::default();
-    for line in &one.trace {
+    for (step, line) in one.trace.iter().enumerate() {
         let text = line.to_string();
         let asked = trace_line(&text).map_err(|error| error.to_string())?;
         clock.set(asked.at);
+        if step % 4 == 3 {
+            let earlier = one.trace[step / 2].to_string();
+            let earlier = trace_line(&earlier).map_err(|error| error.to_string())?.request;
+            for limiter in [&alone, &accompanied, &replay] {
+                act_on(limiter, &earlier, step);
+            }
+        }
         let without = alone.take_place_at(&asked.request, asked.at);
         let with = accompanied.take_place_at(&asked.request, asked.at);
         if with.to_json() != without.to_json() {
@@ -221,6 +238,28 @@ fn overrides_hold_for_a_candidate_and_are_not_used_by_it() {
 }
 
 #[test]
+fn a_candidate_that_is_the_policy_itself_differs_in_nothing() {
+    let slow = "version: 1\nlimits: [{ name: a, key: [user], sustained: { rate: 2, window: hour } }]\n";
+    let (limiter, candidate, clock) = started(slow, slow);
+    let request = Request::new().user("big");
+    let admitted = |most: usize| (0..most).filter(|_| limiter.check(&request).is_allowed()).count();
+    assert_eq!(admitted(4), 2);
+    done(limiter.grant_async(&request, Cost::ONE, &|_| true));
+    assert_eq!(admitted(4), 1, "granted");
+    done(limiter.reset_async(&request, &|_| true));
+    assert_eq!(admitted(4), 2, "reset");
+    let who = Policy::parse("version: 1\nlimits: []\nblock: [{ user: big }]\n").expect("conditions");
+    let who = RuleSet::from(who).block().entries()[0].clone();
+    let raised = OverrideRule::new("o", "a", OverrideNumbers::Times(10_000), who, Arc::default());
+    limiter.set_overrides(Some(Overrides::new([raised])));
+    done(limiter.renumber_async("a", &[Descriptor::User], &request));
+    clock.advance(Nanos::MINUTE);
+    assert_eq!(admitted(9), 3, "two hundred an hour");
+    let totals = candidate.report().totals();
+    assert_eq!((totals.newly_denied, totals.newly_admitted, totals.both_admit), (0, 0, 8));
+}
+
+#[test]
 fn peeks_are_not_compared_and_refunds_are_followed() {
     let (limiter, candidate, _) = started(LIVE, STRICTER);
     let request = Request::new().user("42");
@@ -229,7 +268,7 @@ fn peeks_are_not_compared_and_refunds_are_followed() {
     for _ in 0..2 {
         assert!(limiter.check(&request).is_allowed());
     }
-    let _ = limiter.refund(&request, tidegate::Cost::ONE);
+    let _ = limiter.refund(&request, Cost::ONE);
     assert!(limiter.check(&request).is_allowed());
     assert_eq!(candidate.report().totals().both_admit, 3, "the candidate got the token back, too");
 }

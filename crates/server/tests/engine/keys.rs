@@ -40,7 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Memory answers at once.
-fn done<E: std::fmt::Debug>(answer: NowOrLater<'_, Result<(), E>>) {
+pub(crate) fn done<E: std::fmt::Debug>(answer: NowOrLater<'_, Result<(), E>>) {
     match answer {
         NowOrLater::Now(answer) => answer.expect("memory always answers"),
         NowOrLater::Later(_) => panic!("memory answers at once"),

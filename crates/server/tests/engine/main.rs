@@ -2,6 +2,7 @@
 
 mod candidates;
 mod cases;
+mod crowd;
 mod engine;
 mod events;
 mod generate;

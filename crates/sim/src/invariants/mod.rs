@@ -1,23 +1,27 @@
 //! The invariants that must hold in every run, whatever failed in it, and the check of all of them after a run.
 
+mod account;
 pub(crate) mod burst_record;
 mod bursts;
 mod envelope;
+mod in_force;
 mod lease_life;
+mod ledger;
+mod naive_bucket;
 mod prepaid;
 mod refusal_age;
+pub(crate) mod served;
 pub(crate) mod token_record;
+mod trials;
 mod window_counts;
-
-use std::sync::atomic::Ordering;
 
 use tidegate_core::{Limit, Meter, Nanos, Quota};
 use tidegate_redis::StoreMode;
 
-use crate::run::{RunNotes, ScenarioRun, SoloEvent};
-use crate::scenario::Scenario;
+use crate::run::{RunNotes, ScenarioRun, SimRequest, SoloEvent};
+use crate::scenario::{LimitSpec, Scenario};
 use crate::world::lock;
-use crate::{Fault, FaultKind, START, SeedOutcome};
+use crate::{FaultKind, START, SeedOutcome};
 use burst_record::ServerBurstEvent;
 use token_record::BucketRecord;
 
@@ -25,7 +29,7 @@ pub use envelope::{Allowance, Envelope};
 pub use lease_life::used_after_expiry;
 pub use prepaid::{never_spent, spent_unpaid};
 pub use refusal_age::has_recent_answer;
-pub use window_counts::count_violation;
+pub use window_counts::{WindowAllowance, count_violation};
 
 /// After the last fault ends, every node must decide by the server again within this time.
 const HEALS_WITHIN: Nanos = Nanos::from_secs(2);
@@ -41,17 +45,21 @@ pub(crate) fn check_all(run: &ScenarioRun, outcome: &mut SeedOutcome) {
     if unknown_calls > 0 {
         violations.push(format!("{unknown_calls} calls about buckets that no request named"));
     }
+    let events = run.record.take_served();
+    ledger::check_ledger(&run.scenario, &notes, &events, &mut violations);
+    let (records, tried) = records.split_at(run.scenario.buckets().len());
     for (bucket, record) in records.iter().enumerate() {
         let excess = check_envelope(&run.scenario, &notes, bucket, record, &mut violations);
         outcome.excess = outcome.excess.max(excess);
         check_lease_life(&run.scenario, &notes, bucket, record, &mut violations);
     }
     check_fallback_share(&run.scenario, &notes, &mut violations);
-    check_refusal_age(&run.scenario, &notes, &records, &mut violations);
+    check_refusal_age(&run.scenario, &notes, records, &mut violations);
     check_requests(run, &notes, &mut violations);
-    outcome.compared = check_trials(run, &notes, &mut violations);
-    check_nothing_wasted(&run.scenario, &records, &mut violations);
-    check_throughput(&run.scenario, &records, &mut violations);
+    outcome.compared = trials::check_trials(run, &notes, &events, &mut violations);
+    trials::check_tried_windows(&run.scenario, &notes, tried, &mut violations);
+    check_nothing_wasted(&run.scenario, records, &mut violations);
+    check_throughput(&run.scenario, records, &mut violations);
     let events = run.network.bursts().close();
     outcome.penalties_lost = bursts::check_bursts(&run.scenario, &notes, &events, &mut violations);
     let is_escalation = |event: &ServerBurstEvent| matches!(event, ServerBurstEvent::Counted { answer, .. } if answer.action.is_some());
@@ -64,34 +72,6 @@ pub(crate) fn check_all(run: &ScenarioRun, outcome: &mut SeedOutcome) {
     outcome.granted = records.iter().map(|record| record.granted.len() as u64).sum();
     outcome.promises = notes.promises;
     outcome.violations = violations;
-}
-
-/// Every decision of a node is compared with that of its candidate, or counted as not compared. Returns how many
-/// decisions differ.
-fn check_trials(run: &ScenarioRun, notes: &RunNotes, violations: &mut Vec<String>) -> u64 {
-    let mut differing = 0;
-    for (&node, (trial, before)) in &notes.trials {
-        // Of a node that is down, requests have ended without a decision.
-        if run.limiter(node).is_none() {
-            continue;
-        }
-        let decided = notes.requests.iter().filter(|request| request.node == node).count() - before;
-        let totals = trial.candidate.report().totals();
-        differing += totals.newly_denied + totals.newly_admitted;
-        let compared = totals.both_admit + totals.both_deny + totals.newly_denied + totals.newly_admitted;
-        let known = compared + totals.not_compared + trial.waiting.load(Ordering::Relaxed);
-        // A client that survives its node may still ask the node as it was before.
-        let has_ended =
-            |fault: &Fault| matches!(fault.what, FaultKind::Crash(of) | FaultKind::Leave(of) if of == node);
-        let is_short = known < decided as u64 && !run.scenario.faults.iter().any(has_ended);
-        if is_short || known > decided as u64 {
-            violations.push(format!("node {node} has decided {decided} requests and compared {totals:?}"));
-        }
-        if run.scenario.is_calm() && totals.not_compared > 0 {
-            violations.push(format!("node {node} could not compare, although nothing failed: {totals:?}"));
-        }
-    }
-    differing
 }
 
 /// No token is spent that the server did not give, and no more than the limit plus the published bound.
@@ -110,21 +90,13 @@ fn check_envelope(
             "bucket {bucket} ({name}): {tokens} tokens spent at {at} that the server had not given"
         ));
     }
-    let mut allowances: Vec<(Nanos, Allowance)> = notes
-        .allowances
-        .iter()
-        .filter(|(_, of, _)| of.is_none_or(|of| of == bucket))
-        .map(|&(at, _, allowance)| (at, allowance))
-        .chain(record.granted.iter().map(|&(at, tokens)| (at, Allowance::Granted(tokens))))
-        .collect();
-    allowances.sort_by_key(|&(at, _)| at);
+    let allowances = allowances(notes, bucket, record);
     let Limit::Meter(Meter::TokenBucket(quota)) = &spec.limit else {
-        let is_disturbed = !allowances.is_empty() || has_server_step(scenario);
-        if let Some(why) = (!is_disturbed).then(|| count_violation(&spec.limit, &record.spent)).flatten() {
-            violations.push(format!("bucket {bucket} ({name}): {why}"));
-        }
+        check_windows(scenario, (bucket, spec), &record.spent, &allowances, violations);
         return (0, 0);
     };
+    // The ledger has the numbers of each moment. This is what holds without it, in the largest of them.
+    let quota = &scenario.raised(quota);
     let life = match scenario.mode {
         StoreMode::Strict => Nanos::ZERO,
         StoreMode::Hybrid { life } => life.into(),
@@ -144,6 +116,35 @@ fn check_envelope(
             .push(format!("bucket {bucket} ({name}): {excess} tokens above B + R·t, the bound is {bound}"));
     }
     (excess, bound)
+}
+
+/// What more may be spent of a bucket, in the order of time: because of faults, and by what the actions of the scenario say.
+fn allowances(notes: &RunNotes, bucket: usize, record: &BucketRecord) -> Vec<(Nanos, Allowance)> {
+    let of_faults = notes.allowances.iter().filter(|(_, of, _)| of.is_none_or(|of| of == bucket));
+    let of_faults = of_faults.map(|&(at, _, allowance)| (at, allowance));
+    let mut allowances: Vec<_> = of_faults.chain(record.granted.iter().copied()).collect();
+    allowances.sort_by_key(|&(at, _)| at);
+    allowances
+}
+
+/// Windows and logs count no more than their limit and what is allowed beyond it. A server whose clock is set has other
+/// windows than the true time, so these worlds are left out.
+fn check_windows(
+    scenario: &Scenario,
+    (bucket, spec): (usize, &LimitSpec),
+    spent: &[(Nanos, u32)],
+    allowances: &[(Nanos, Allowance)],
+    violations: &mut Vec<String>,
+) {
+    if has_server_step(scenario) {
+        return;
+    }
+    let most = spec.limit.capacity();
+    let allowances: Vec<WindowAllowance> =
+        allowances.iter().map(|&(at, allowance)| WindowAllowance::of(at, allowance, most)).collect();
+    if let Some(why) = count_violation(&spec.limit, spent, &allowances) {
+        violations.push(format!("bucket {bucket} ({}): {why}", spec.name));
+    }
 }
 
 /// No node uses a lease after its life.
@@ -214,6 +215,7 @@ fn check_fallback_share(scenario: &Scenario, notes: &RunNotes, violations: &mut 
             SoloEvent::Allowance(..) => None,
         });
         let Some(nodes) = nodes.min() else { continue };
+        let quota = &scenario.raised(quota);
         let rate = quota.rate();
         let window = Nanos::new(rate.nanos() * u64::from(nodes));
         let share = Quota::new(rate.tokens(), window, (quota.capacity() / nodes).max(1));
@@ -282,9 +284,12 @@ fn check_requests(run: &ScenarioRun, notes: &RunNotes, violations: &mut Vec<Stri
         let took = request.until.saturating_sub(request.from);
         violations.push(format!("a request at node {} took {took}", request.node));
     }
-    let healed = if scenario.is_calm() { START } else { scenario.healed.saturating_add(HEALS_WITHIN) };
-    let unhealed =
-        notes.requests.iter().find(|request| request.answer.without_store && request.from >= healed);
+    let heals = if scenario.is_calm() { START } else { scenario.healed.saturating_add(HEALS_WITHIN) };
+    // A node whose clock was set back tries again that much later.
+    let healed = |node| heals.saturating_add(notes.stretched.get(&node).copied().unwrap_or_default());
+    let is_unhealed =
+        |request: &&SimRequest| request.answer.without_store && request.from >= healed(request.node);
+    let unhealed = notes.requests.iter().find(is_unhealed);
     if let Some(request) = unhealed {
         let at = request.from.saturating_sub(START);
         violations

@@ -7,10 +7,10 @@ mod link;
 mod penalties;
 mod written;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use smallvec::SmallVec;
-use tidegate_core::{Cost, Nanos};
+use tidegate_core::{Cost, Limit, Meter, Nanos};
 use tidegate_redis::{
     BucketEntry, BucketKey, CallAnswer, CallOutcome, CallVerb, FoundState, Heartbeat, ScriptCall,
 };
@@ -44,6 +44,8 @@ struct CallState<'c> {
     opened: BTreeMap<&'c BucketKey, BucketState>,
     /// The state of each key so far.
     states: BTreeMap<&'c BucketKey, BucketState>,
+    /// The keys that were stored in other numbers, and are used as the caller has migrated them.
+    migrated: BTreeSet<&'c BucketKey>,
     poisoned: u32,
 }
 
@@ -75,9 +77,15 @@ impl Model {
         }
         let given_logs = state.given_logs(found);
         let gives = matches!(call.verb, CallVerb::Refund | CallVerb::HandBack);
-        // The script rewrites a log that tokens are returned to, even if it stays the same.
+        // The script rewrites a log that tokens are returned to, even if it stays the same, and after a refund a bucket that
+        // was stored in other numbers.
+        let is_renumbered = |key: &BucketKey, kept: &BucketState| {
+            call.verb == CallVerb::Refund && state.is_renumbered_bucket(key, kept)
+        };
         let is_changed = |key: &BucketKey, kept: &BucketState| {
-            state.opened[key] != *kept || (gives && matches!(kept, BucketState::Log(_)))
+            state.opened[key] != *kept
+                || (gives && matches!(kept, BucketState::Log(_)))
+                || is_renumbered(key, kept)
         };
         let changed = state.states.iter().filter(|(key, kept)| is_changed(key, kept));
         let changed = changed.map(|(&key, kept)| (key.clone(), kept.clone())).collect();
@@ -135,14 +143,14 @@ impl Model {
     }
 
     /// The states found, if one of them is stored under another text and is not migrated yet.
-    fn found_in_other_numbers(&self, call: &ScriptCall, now: Nanos) -> Option<SmallVec<[FoundState; 8]>> {
+    fn found_in_other_numbers(&self, call: &ScriptCall, now: Nanos) -> Option<Vec<FoundState>> {
         let other = |entry: &BucketEntry| {
             let stored = self.kept.get(&entry.key)?;
             if stored.text == entry.text || stored.is_junk() {
                 return None;
             }
             let raw = written::raw(stored);
-            let is_brought = entry.migrated.as_ref().is_some_and(|(from, _)| *from == raw);
+            let is_brought = entry.migrated.as_deref().is_some_and(|(from, _)| *from == raw);
             (!is_brought).then_some(raw)
         };
         if !call.entries.iter().any(|entry| other(entry).is_some()) {
@@ -160,14 +168,23 @@ impl Model {
 
     /// Reads the buckets of a call. A state that lies too far in the future to be valid is replaced at once.
     fn open<'c>(&mut self, call: &'c ScriptCall, now: Nanos) -> Result<CallState<'c>, OutOfMemory> {
-        let mut state =
-            CallState { call, now, opened: BTreeMap::new(), states: BTreeMap::new(), poisoned: 0 };
+        let mut state = CallState {
+            call,
+            now,
+            opened: BTreeMap::new(),
+            states: BTreeMap::new(),
+            migrated: BTreeSet::new(),
+            poisoned: 0,
+        };
         for entry in &call.entries {
             if state.states.contains_key(&entry.key) {
                 continue;
             }
             let stored = self.kept.get(&entry.key);
-            let migrated = entry.migrated.as_ref().filter(|_| stored.is_some_and(|s| s.text != entry.text));
+            let migrated = entry.migrated.as_deref().filter(|_| stored.is_some_and(|s| s.text != entry.text));
+            if migrated.is_some() && stored.is_some_and(|stored| !stored.is_junk()) {
+                state.migrated.insert(&entry.key);
+            }
             let mut kept = match (stored, migrated) {
                 (None, _) => BucketState::untouched(&entry.limit),
                 (Some(stored), _) if stored.is_junk() => {
@@ -218,14 +235,21 @@ impl Model {
 }
 
 impl CallState<'_> {
-    fn found(&self) -> SmallVec<[FoundState; 8]> {
+    /// Is it a token bucket that was stored in other numbers, and is not full?
+    fn is_renumbered_bucket(&self, key: &BucketKey, kept: &BucketState) -> bool {
+        let limit = self.call.entries.iter().find(|entry| entry.key == *key).map(|entry| &entry.limit);
+        let bucket = limit.filter(|limit| matches!(limit, Limit::Meter(Meter::TokenBucket(_))));
+        self.migrated.contains(key) && bucket.is_some_and(|limit| kept.full_in(limit, self.now) > Nanos::ZERO)
+    }
+
+    fn found(&self) -> Vec<FoundState> {
         let state =
             |entry: &BucketEntry| FoundState::Here(self.states[&entry.key].answer_state(entry, self.now));
         self.call.entries.iter().map(state).collect()
     }
 
     /// For logs that tokens are returned to, the answer has the state after the call.
-    fn given_logs(&self, found: SmallVec<[FoundState; 8]>) -> SmallVec<[FoundState; 8]> {
+    fn given_logs(&self, found: Vec<FoundState>) -> Vec<FoundState> {
         if matches!(self.call.verb, CallVerb::Take | CallVerb::Peek) {
             return found;
         }
@@ -294,7 +318,7 @@ fn nothing_leased(call: &ScriptCall) -> SmallVec<[u32; 8]> {
 fn answer(
     at: Nanos,
     outcome: CallOutcome,
-    found: SmallVec<[FoundState; 8]>,
+    found: Vec<FoundState>,
     leased: SmallVec<[u32; 8]>,
     poisoned: u32,
 ) -> CallAnswer {

@@ -1,21 +1,20 @@
 //! The network between the nodes and the server: delays, losses, partitions, and a server that crashes and restarts.
 
+mod message;
+mod sabotaged;
 mod sim_link;
 
 use std::sync::{Arc, Mutex};
-use std::task::Waker;
 
 use tidegate_core::Nanos;
-use tidegate_redis::{
-    BurstAnswer, BurstCall, CallAnswer, Heartbeat, LinkError, PenaltyListAnswer, PenaltyListCall, ScriptCall,
-};
+use tidegate_redis::LinkError;
 
 use crate::invariants::burst_record::BurstRecord;
 use crate::invariants::token_record::{CallOrigin, TokenRecord};
-use crate::scenario::bursts::Sabotage;
-use crate::world::{TaskId, World, lock};
+use crate::scenario::sabotage::Sabotage;
+use crate::world::{World, lock};
 use crate::{Model, Random};
-use sim_link::CallSummary;
+use message::{CallSummary, Message, NetworkReply, NetworkRequest, SimReplySlot};
 
 pub use sim_link::SimLink;
 
@@ -82,45 +81,6 @@ struct NodeConnection {
     moves: u64,
     /// Until when the node is not connected after a crash of the server.
     down_until: Nanos,
-}
-
-/// A request to the server.
-#[derive(Clone, Debug)]
-enum NetworkRequest {
-    ScriptCall(Box<ScriptCall>),
-    Heartbeat(Heartbeat),
-    Bursts(BurstCall),
-    Penalties(PenaltyListCall),
-}
-
-/// A reply of the server.
-#[derive(Clone, Debug)]
-enum NetworkReply {
-    CallAnswer(Box<CallAnswer>),
-    Nodes(u32),
-    Bursts(Vec<BurstAnswer>),
-    Penalties(PenaltyListAnswer),
-}
-
-/// Where a node waits for a reply. The first one counts.
-#[derive(Debug, Default)]
-struct ReplySlot {
-    reply: Option<Result<NetworkReply, LinkError>>,
-    is_over: bool,
-    waker: Option<Waker>,
-}
-
-/// A message under way.
-#[derive(Clone, Debug)]
-struct Message {
-    from: usize,
-    task: Option<TaskId>,
-    sent: Nanos,
-    /// The counts of the server and of the connection when it was sent.
-    downs: u64,
-    moves: u64,
-    request: Arc<NetworkRequest>,
-    slot: Arc<Mutex<ReplySlot>>,
 }
 
 impl Network {
@@ -231,8 +191,8 @@ impl Network {
         lock(&self.server).clock_off += by;
     }
 
-    fn send(&self, from: usize, request: NetworkRequest, deadline: Nanos) -> Arc<Mutex<ReplySlot>> {
-        let slot = Arc::new(Mutex::new(ReplySlot::default()));
+    fn send(&self, from: usize, request: NetworkRequest, deadline: Nanos) -> Arc<Mutex<SimReplySlot>> {
+        let slot = Arc::new(Mutex::new(SimReplySlot::default()));
         let sent = self.world.now();
         let (is_down, downs, moves, arrives) = {
             let server = lock(&self.server);
@@ -299,17 +259,16 @@ impl Network {
         }
         server.commands += 1;
         let at = Nanos::new(now.get().saturating_add_signed(server.clock_off));
+        let to_old = server.connections[message.from].to_old;
         let model = server.master_of(message.from);
         let reply = match &*message.request {
             NetworkRequest::ScriptCall(call) => {
-                model.call(call, at).map(|answer| NetworkReply::CallAnswer(Box::new(answer)))
+                let answer = sabotaged::call(self.sabotage, model, call, at);
+                answer.map(|answer| NetworkReply::CallAnswer(Box::new(answer)))
             }
             NetworkRequest::Heartbeat(heartbeat) => model.heartbeat(heartbeat, at).map(NetworkReply::Nodes),
             NetworkRequest::Bursts(call) => {
-                let answers = match self.sabotage {
-                    Some(Sabotage::CountsTwice) => model.count_bursts(&sim_link::doubled(call), at),
-                    _ => model.count_bursts(call, at),
-                };
+                let answers = sabotaged::count_bursts(self.sabotage, model, call, at);
                 if let Ok(answers) = &answers {
                     self.bursts.counted((message.from, message.task), (now, at), call, answers);
                 }
@@ -327,8 +286,11 @@ impl Network {
                 Some(message.from),
                 format_args!("is served: {:?} {:?}", answer.outcome, answer.leased),
             );
-            let caller = CallOrigin { task: message.task, node: message.from, sent: message.sent };
+            let caller = CallOrigin { task: message.task, node: message.from, sent: message.sent, to_old };
             self.record.executed(caller, now, call, answer);
+            if sabotaged::is_repeated_later(self.sabotage, call) {
+                self.repeat_later(call.clone());
+            }
         }
         let back = self.world.random(|random| transit_time(&conditions, random));
         let Some(delay) = back else {
@@ -356,7 +318,7 @@ impl Network {
         }
     }
 
-    fn complete(&self, node: usize, slot: &Mutex<ReplySlot>, reply: Result<NetworkReply, LinkError>) {
+    fn complete(&self, node: usize, slot: &Mutex<SimReplySlot>, reply: Result<NetworkReply, LinkError>) {
         let mut slot = lock(slot);
         if slot.is_over {
             self.world.note(Some(node), format_args!("receives an answer too late"));

@@ -6,11 +6,12 @@ use std::task::Poll;
 use tidegate_core::Nanos;
 use tidegate_redis::{
     BurstAnswer, BurstCall, CallAnswer, Heartbeat, Link, LinkError, PenaltyListAnswer, PenaltyListCall,
-    PenaltyListOperation, ScriptCall,
+    ScriptCall,
 };
 
-use super::{Network, NetworkReply, NetworkRequest};
-use crate::scenario::bursts::Sabotage;
+use super::message::{NetworkReply, NetworkRequest};
+use super::{Network, sabotaged};
+use crate::scenario::sabotage::Sabotage;
 use crate::world::lock;
 
 /// The link of one node.
@@ -41,8 +42,13 @@ impl SimLink {
 
 impl Link for SimLink {
     async fn call(&self, call: &ScriptCall) -> Result<CallAnswer, LinkError> {
+        if sabotaged::is_sent_twice(self.network.sabotage, call) {
+            // Nobody waits for the answer of the first one.
+            let again = NetworkRequest::ScriptCall(Box::new(call.clone()));
+            self.network.send(self.node, again, self.deadline);
+        }
         match self.send(NetworkRequest::ScriptCall(Box::new(call.clone()))).await? {
-            NetworkReply::CallAnswer(answer) => Ok(*answer),
+            NetworkReply::CallAnswer(answer) => Ok(sabotaged::heard(&self.network, call, *answer)),
             _ => Err(LinkError::Garbled("another reply to a call".into())),
         }
     }
@@ -79,44 +85,5 @@ impl Link for SimLink {
 
     fn has_slots(&self) -> bool {
         self.has_slots
-    }
-}
-
-/// A call with every count twice.
-pub(super) fn doubled(call: &BurstCall) -> BurstCall {
-    let mut call = call.clone();
-    let counts = call.entries.iter_mut().flat_map(|entry| entry.counts.iter_mut());
-    counts.for_each(|(_, requests)| *requests *= 2);
-    call
-}
-
-/// A short form of a request, for the event log.
-pub(super) struct CallSummary<'a>(pub(super) &'a NetworkRequest);
-
-impl std::fmt::Display for CallSummary<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0 {
-            NetworkRequest::Heartbeat(Heartbeat { alive, .. }) => write!(f, "a heartbeat, alive: {alive}"),
-            NetworkRequest::Penalties(call) => match &call.operation {
-                PenaltyListOperation::Add { entries, .. } => write!(f, "{} penalties to list", entries.len()),
-                PenaltyListOperation::Remove(_) => write!(f, "a penalty to remove from the list"),
-                PenaltyListOperation::Page { .. } => write!(f, "for a page of the list of penalties"),
-            },
-            NetworkRequest::Bursts(call) => {
-                write!(f, "bursts")?;
-                for entry in &call.entries {
-                    let requests: u64 = entry.counts.iter().map(|&(_, requests)| u64::from(requests)).sum();
-                    write!(f, " {requests}")?;
-                }
-                Ok(())
-            }
-            NetworkRequest::ScriptCall(call) => {
-                write!(f, "{:?}", call.verb)?;
-                for entry in &call.entries {
-                    write!(f, " {}+{}", entry.cost, entry.want)?;
-                }
-                Ok(())
-            }
-        }
     }
 }

@@ -72,8 +72,9 @@ async fn send_request(
     let task = run.world.current().expect("every request is a task");
     let charges: Vec<(usize, u32)> =
         keys.iter().map(|&(limit, key)| (run.scenario.bucket(limit, key), cost)).collect();
-    run.record.begin(task, charges.iter().map(|&(bucket, _)| bucket));
     let from = run.world.now();
+    let tried = keys.iter().filter_map(|&(limit, key)| run.scenario.candidate_bucket(limit, key));
+    run.record.begin(task, from, charges.iter().map(|&(bucket, _)| bucket).chain(tried));
     if let Some(user) = user {
         run.network.bursts().begin(task, node, user, from);
     }
@@ -107,7 +108,7 @@ async fn send_request(
             }
         }
     }
-    notes.requests.push(SimRequest { node, from, until, cost, limits: keys.len(), user, answer });
+    notes.requests.push(SimRequest { task, node, from, until, cost, limits: keys.len(), user, answer });
     answer
 }
 

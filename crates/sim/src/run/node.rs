@@ -9,8 +9,10 @@ use tidegate::engine::{Limiter, OverrideRule, Overrides, Policy, Reason, Request
 use tidegate::{Cost, MemoryOptions, Nanos, OverrideNumbers};
 use tidegate_redis::{RedisStore, StoreOptions};
 
+use crate::run::ScenarioRun;
 use crate::scenario::Scenario;
 use crate::scenario::overrides::OverrideChange;
+use crate::scenario::sabotage::Sabotage;
 use crate::{Network, NodeClock, SimLink, World};
 
 /// The store of a node.
@@ -67,20 +69,27 @@ pub(crate) fn set_overrides(limiter: &NodeLimiter, change: &OverrideChange) {
 }
 
 /// Lets a node try out the draft of a scenario, on the same store.
-pub(crate) fn try_out(world: &World, scenario: &Scenario, limiter: &NodeLimiter, node: usize) -> NodeTrial {
-    let policy = Policy::parse(&scenario.candidate_policy()).expect("a scenario's draft is valid");
+pub(crate) fn try_out(run: &ScenarioRun, limiter: &NodeLimiter, node: usize) -> NodeTrial {
+    let policy = Policy::parse(&run.scenario.candidate_policy()).expect("a scenario's draft is valid");
     let waiting = Arc::new(AtomicU64::new(0));
-    let (world, count) = (world.clone(), Arc::clone(&waiting));
+    let (world, record, count) = (run.world.clone(), run.record.clone(), Arc::clone(&waiting));
     let background: BackgroundWork = Box::new(move |work| {
         count.fetch_add(1, Ordering::Relaxed);
-        let count = Arc::clone(&count);
-        world.spawn(Some(node), async move {
+        let (request, count) = (world.current(), Arc::clone(&count));
+        let task = world.spawn(Some(node), async move {
             work.await;
             count.fetch_sub(1, Ordering::Relaxed);
         });
+        if let Some(request) = request {
+            record.continue_as(request, task, world.now());
+        }
         true
     });
-    let candidate = limiter.candidate(policy, limiter.store().clone(), "candidate ", background);
+    let prefix = match run.scenario.sabotage {
+        Some(Sabotage::CandidateChargesLive) => "",
+        _ => "candidate ",
+    };
+    let candidate = limiter.candidate(policy, limiter.store().clone(), prefix, background);
     let candidate = Arc::new(candidate.expect("a store holds a few limits"));
     limiter.set_candidates(std::slice::from_ref(&candidate));
     NodeTrial { candidate, waiting }

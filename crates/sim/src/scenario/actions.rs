@@ -2,7 +2,7 @@
 
 use tidegate_core::Nanos;
 
-use super::Scenario;
+use super::{ArrivalShape, ClientLoad, LimitSpec, REQUESTS_A_SECOND_MAX, Scenario, counting_to};
 use crate::{Random, START};
 
 /// A reset or a grant.
@@ -27,6 +27,7 @@ impl Scenario {
     pub(super) fn of_actions(seed: u64) -> Scenario {
         let mut random = Random::new(seed ^ 0x7265_7365_746b_6579);
         let base = Scenario::of_faults(random.between(0, u64::from(u32::MAX)));
+        let base = if random.chance(300) { with_full_windows(base, &mut random) } else { base };
         let length = base.end.saturating_sub(START).as_millis_ceil();
         let mut actions: Vec<SimKeyAction> = (0..random.between(3, 20))
             .map(|_| {
@@ -54,12 +55,36 @@ impl Scenario {
     }
 }
 
+/// The same with one limit that counts in windows or in a log, which clients exceed: elsewhere these are seldom full, and
+/// what is put into them makes no difference.
+fn with_full_windows(base: Scenario, random: &mut Random) -> Scenario {
+    let (most, window) = (random.between(20, 200), *random.pick(&[200, 500, 1_000]));
+    let wanted = (most * 1_000 / window * random.between(2, 4)).min(REQUESTS_A_SECOND_MAX);
+    let limit = counting_to(random, most as u32, Nanos::from_millis(window));
+    let spec = LimitSpec { limit, keys: 2, ..base.limits[0].clone() };
+    let gap = 1_000_000 * base.nodes as u64 / wanted;
+    let load = ClientLoad { shape: ArrivalShape::Steady, gap, cost_max: 2, all_limits_permille: 0 };
+    Scenario { limits: vec![spec], load, ..base }
+}
+
 #[cfg(test)]
 mod tests {
+    use tidegate_core::Algorithm;
     use tidegate_redis::StoreMode;
 
     use super::*;
     use crate::scenario::FIRST_ACTION_SEED;
+
+    #[test]
+    fn windows_and_logs_are_full_in_some() {
+        let worlds: Vec<Scenario> = (FIRST_ACTION_SEED..FIRST_ACTION_SEED + 100).map(Scenario::of).collect();
+        for algorithm in [Algorithm::SlidingWindow, Algorithm::FixedWindow, Algorithm::SlidingLog] {
+            assert!(
+                worlds.iter().any(|world| world.limits[0].limit.algorithm() == algorithm),
+                "{algorithm:?}"
+            );
+        }
+    }
 
     #[test]
     fn keys_are_reset_and_get_tokens_in_both_modes_with_and_without_faults() {

@@ -36,19 +36,6 @@ pub struct PolicyEdit {
 /// How long after another a node reads an edit.
 pub(crate) const EDIT_STAGGER: Nanos = Nanos::from_millis(40);
 
-/// A deliberate mistake, to show that the invariants notice it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sabotage {
-    /// The server counts every request twice.
-    CountsTwice,
-    /// Nodes send every count twice.
-    SendsTwice,
-    /// The server forgets penalties when it restarts, although it keeps everything else.
-    ForgetsOnRestart,
-    /// Nodes do not understand that a user is blocked.
-    IgnoresBlocks,
-}
-
 impl Scenario {
     /// One limit that is large enough for everybody, and a detector that some users overstep.
     pub(super) fn of_bursts(seed: u64) -> Scenario {

@@ -22,6 +22,12 @@ impl Scenario {
         Scenario { seed, candidate, ..base }
     }
 
+    /// The bucket in which the candidate counts a key of a limit, if there is a candidate. It has as many keys as the
+    /// policy.
+    pub fn candidate_bucket(&self, limit: usize, key: usize) -> Option<usize> {
+        (!self.candidate.is_empty()).then(|| self.buckets().len() + self.bucket(limit, key))
+    }
+
     /// The document of the candidate.
     pub fn candidate_policy(&self) -> String {
         Scenario { limits: self.candidate.clone(), ..self.clone() }.policy()

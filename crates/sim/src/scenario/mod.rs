@@ -6,6 +6,7 @@ mod candidates;
 mod failovers;
 pub(crate) mod faults;
 pub(crate) mod overrides;
+pub(crate) mod sabotage;
 
 use std::time::Duration;
 
@@ -13,9 +14,10 @@ use tidegate_core::{Limit, LogQuota, Meter, Nanos, Quota, WindowQuota};
 use tidegate_redis::StoreMode;
 
 use crate::scenario::actions::SimKeyAction;
-use crate::scenario::bursts::{BurstSpec, PolicyEdit, Sabotage};
+use crate::scenario::bursts::{BurstSpec, PolicyEdit};
 use crate::scenario::faults::{Fault, Faults};
 use crate::scenario::overrides::OverrideChange;
+use crate::scenario::sabotage::Sabotage;
 use crate::{NetworkConditions, Random, START};
 
 /// A scenario to be run.
@@ -211,6 +213,12 @@ impl Scenario {
         self.limits.iter().enumerate().flat_map(of).collect()
     }
 
+    /// The limit of each bucket: those of the policy, then those of the candidate.
+    pub fn all_buckets(&self) -> impl Iterator<Item = &LimitSpec> {
+        let specs = self.limits.iter().chain(&self.candidate);
+        specs.flat_map(|spec| std::iter::repeat_n(spec, spec.keys + 1))
+    }
+
     /// The number of a key of a limit among all buckets.
     pub fn bucket(&self, limit: usize, key: usize) -> usize {
         self.limits[..limit].iter().map(|spec| spec.keys + 1).sum::<usize>() + key
@@ -319,6 +327,11 @@ fn bucket(random: &mut Random) -> Limit {
 fn counting(random: &mut Random) -> Limit {
     let most = random.between(20, 2_000) as u32;
     let window = Nanos::from_millis(*random.pick(&[200, 500, 1_000]));
+    counting_to(random, most, window)
+}
+
+/// A limit of so many tokens in a window, by any of the algorithms that count.
+fn counting_to(random: &mut Random, most: u32, window: Nanos) -> Limit {
     let windows = || WindowQuota::new(most, window).expect("small numbers are in range");
     match random.between(0, 2) {
         0 => Limit::sliding_window(windows()),

@@ -10,7 +10,7 @@ use super::{ArrivalShape, ClientLoad, LimitSpec, Scenario, ScenarioFallback};
 use crate::{Random, START};
 
 /// A change of the overrides. Each multiplies the rate and the burst of the limit by so many hundredths, for the busiest
-/// key or for all keys. None is larger than the limit, so over any time no more may be admitted than the limit allows.
+/// key or for all others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverrideChange {
     /// When the first node learns of it.
@@ -21,7 +21,27 @@ pub struct OverrideChange {
     pub others: Option<u16>,
 }
 
+impl OverrideChange {
+    /// The same with a tenth more in every override.
+    pub(crate) fn raised_by_a_tenth(&self) -> OverrideChange {
+        let raised = |times: Option<u16>| times.map(|times| times + (times / 10).max(1));
+        OverrideChange { at: self.at, busiest: raised(self.busiest), others: raised(self.others) }
+    }
+}
+
 impl Scenario {
+    /// A quota in the largest numbers of its overrides; as it is if none is larger.
+    pub(crate) fn raised(&self, quota: &Quota) -> Quota {
+        let multipliers = self.overrides.iter().flat_map(|change| [change.busiest, change.others]).flatten();
+        let highest = u64::from(multipliers.max().unwrap_or(100).max(100));
+        if highest == 100 {
+            return *quota;
+        }
+        let (tokens, nanos) = (quota.rate().tokens() * highest, Nanos::new(quota.rate().nanos() * 100));
+        let capacity = u64::from(quota.capacity()) * highest / 100;
+        Quota::new(tokens, nanos, capacity as u32).expect("ten times small numbers are in range")
+    }
+
     /// The lowest multiplier of its overrides, in hundredths; 100 if none is lower.
     pub(crate) fn lowest_override(&self) -> u16 {
         let multipliers = self.overrides.iter().flat_map(|change| [change.busiest, change.others]).flatten();
@@ -35,13 +55,26 @@ impl Scenario {
         let life = Duration::from_millis(*random.pick(&[20, 100, 200]));
         let mode = if random.chance(500) { StoreMode::Hybrid { life } } else { StoreMode::Strict };
         let rate = *random.pick(&[40, 200, 1_000]);
-        // Large enough that a tenth is exact.
+        // Large enough that a hundredth is exact.
         let capacity = (rate * random.between(5, 25) / 10).next_multiple_of(100) as u32;
         let quota = Quota::new(rate, Nanos::SECOND, capacity).expect("small numbers are in range");
         let on_store_error = *random.pick(&[ScenarioFallback::Local, ScenarioFallback::Closed]);
-        let gap = 1_000_000 * base.nodes as u64 / (rate * random.between(2, 4));
+        // More than most overrides allow, and less than the largest.
+        let wanted = (rate * random.between(2, 6)).min(2_000);
+        let gap = 1_000_000 * base.nodes as u64 / wanted;
         let span = base.healed.saturating_sub(START).get() / 1_000_000 + 1_500;
-        let choices = [None, None, Some(50), Some(10), Some(1), Some(100)];
+        let choices = [
+            None,
+            None,
+            Some(1),
+            Some(10),
+            Some(50),
+            Some(100),
+            Some(150),
+            Some(250),
+            Some(400),
+            Some(1_000),
+        ];
         let mut overrides: Vec<OverrideChange> = (0..random.between(2, 8))
             .map(|_| OverrideChange {
                 at: START.saturating_add(Nanos::from_millis(random.between(100, span))),
@@ -73,6 +106,16 @@ mod tests {
         let changes = || worlds.iter().flat_map(|world| &world.overrides);
         assert!(changes().any(|change| change.busiest.is_some() && change.others.is_none()));
         assert!(changes().any(|change| change.busiest.is_none() && change.others.is_some()));
+        let is_raised = |world: &Scenario| {
+            world.overrides.windows(2).any(|pair| pair[0].busiest < Some(100) && pair[1].busiest > Some(100))
+        };
+        let is_lowered = |world: &Scenario| {
+            world.overrides.windows(2).any(|pair| pair[0].busiest > Some(100) && pair[1].busiest < Some(100))
+        };
+        for is_strict in [true, false] {
+            let of_mode = || worlds.iter().filter(|world| (world.mode == StoreMode::Strict) == is_strict);
+            assert!(of_mode().any(is_raised) && of_mode().any(is_lowered), "strict: {is_strict}");
+        }
         assert!(worlds.iter().any(|world| world.mode == StoreMode::Strict && world.faults.is_empty()));
         assert!(worlds.iter().any(|world| world.mode != StoreMode::Strict && !world.faults.is_empty()));
     }

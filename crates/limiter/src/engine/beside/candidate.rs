@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidegate_core::{Cost, Nanos};
-use tidegate_policy::{Request, RuleSet};
+use tidegate_policy::{Descriptor, Request, RuleSet};
 
 use super::prefixed::PrefixedStore;
 use super::report::ComparisonReport;
 use super::{Beside, BesideDecision, BesideStage, LiveConditions, decisive};
 use crate::engine::decide::joint::{Joint, JointBy};
+use crate::engine::keys::ChosenLimits;
 use crate::engine::limiter::{Limiter, Operation};
-use crate::{Clock, Later, LimitError, NowOrLater, Store};
+use crate::{Clock, Intent, Later, LimitError, NowOrLater, Store};
 
 /// Runs work that no decision waits for, such as a task of a runtime does; `false` if it cannot, and drops the work.
 pub type BackgroundWork = Box<dyn Fn(Later<'static, ()>) -> bool + Send + Sync>;
@@ -79,25 +80,37 @@ impl<S: Store, C: Clock> Candidate<S, C> {
         &self.report
     }
 
-    /// The limiter that decides by the draft, to explain requests.
+    /// The limiter that decides by the draft, to explain requests. Its counters are its own, and count only what gates decide.
     pub fn limiter(&self) -> &Limiter<PrefixedStore<S>, C> {
         &self.limiter
     }
 
-    async fn decide(&self, requests: &[Request<'_>], stage: BesideStage, now: Nanos) -> BesideDecision {
-        let [request] = requests else { return self.decide_joint(requests, now).await };
-        let decided = match stage {
-            BesideStage::Check => self.limiter.decide(request, Operation::Check, now),
-            BesideStage::Admit => self.limiter.decide(request, Operation::TakePlace, now),
+    /// Decides requests; `kept` are the same requests, if somebody keeps them.
+    fn decide<'s>(
+        &'s self,
+        requests: &'s [Request<'_>],
+        kept: Option<&Arc<[Request<'static>]>>,
+        stage: BesideStage,
+        now: Nanos,
+    ) -> NowOrLater<'s, BesideDecision> {
+        let [request] = requests else { return NowOrLater::later(self.decide_joint(requests, now)) };
+        let operation = match stage {
+            BesideStage::Check => Operation::Check,
+            BesideStage::Admit => Operation::TakePlace,
             BesideStage::Unidentified => {
                 let entered = self.limiter.enter_at(request, now);
                 if !entered.is_decided() {
-                    return None;
+                    return NowOrLater::Now(None);
                 }
-                self.limiter.decide_entered(entered, request, Operation::Check)
+                let decided = self.limiter.decide_entered(entered, request, Operation::Check);
+                return decided.map(|(decision, _)| Some((0, decision.under_full_policy())));
             }
         };
-        Some((0, decided.await.0.under_full_policy()))
+        let decided = match kept {
+            Some(kept) => self.limiter.decide_kept(kept, operation, now),
+            None => self.limiter.decide(request, operation, now),
+        };
+        decided.map(|(decision, _)| Some((0, decision.under_full_policy())))
     }
 
     async fn decide_joint(&self, requests: &[Request<'_>], now: Nanos) -> BesideDecision {
@@ -115,7 +128,7 @@ impl<S: Store + 'static, C: Clock + 'static> Beside for Candidate<S, C> {
     }
 
     fn decide_now(&self, requests: &[Request<'_>], stage: BesideStage, now: Nanos) -> BesideDecision {
-        crate::now_or_later::ready(self.decide(requests, stage, now))
+        crate::now_or_later::ready(self.decide(requests, None, stage, now))
     }
 
     fn decide_later(
@@ -124,7 +137,14 @@ impl<S: Store + 'static, C: Clock + 'static> Beside for Candidate<S, C> {
         stage: BesideStage,
         now: Nanos,
     ) -> Later<'static, BesideDecision> {
-        Box::pin(async move { self.decide(&requests, stage, now).await })
+        Box::pin(async move {
+            // A decision is large: one that is ready must not be kept in this future.
+            let later = match self.decide(&requests, Some(&requests), stage, now) {
+                NowOrLater::Now(decided) => return decided,
+                NowOrLater::Later(later) => later,
+            };
+            later.await
+        })
     }
 
     fn refund(self: Arc<Self>, request: &Request<'_>, cost: Cost) -> NowOrLater<'static, ()> {
@@ -134,6 +154,40 @@ impl<S: Store + 'static, C: Clock + 'static> Beside for Candidate<S, C> {
         }
         let request = request.clone().into_owned();
         NowOrLater::later(async move { drop(self.limiter.refund_async(&request, cost).await) })
+    }
+
+    fn act_on_keys(
+        self: Arc<Self>,
+        act: (Intent, Cost),
+        request: &Request<'_>,
+        chosen: ChosenLimits<'_>,
+    ) -> NowOrLater<'static, ()> {
+        if self.answers_at_once {
+            drop(self.limiter.act(act, request, chosen).expect_now());
+            return NowOrLater::Now(());
+        }
+        let (names, request) = (self.limiter.limits_of(request, chosen), request.clone().into_owned());
+        NowOrLater::later(async move {
+            drop(self.limiter.act(act, &request, &|rule| names.contains(&rule.name)).await);
+        })
+    }
+
+    fn renumber(
+        self: Arc<Self>,
+        limit: &str,
+        named: &[Descriptor],
+        request: &Request<'_>,
+    ) -> NowOrLater<'static, ()> {
+        if self.answers_at_once {
+            drop(self.limiter.renumber_async(limit, named, request).expect_now());
+            return NowOrLater::Now(());
+        }
+        let (limit, named, request) = (limit.to_owned(), named.to_vec(), request.clone().into_owned());
+        NowOrLater::later(async move { drop(self.limiter.renumber_async(&limit, &named, &request).await) })
+    }
+
+    fn forget_keys(&self, after: Intent, request: &Request<'_>, chosen: ChosenLimits<'_>) {
+        self.limiter.forget(after, request, chosen);
     }
 
     fn hold_under(&self, conditions: &LiveConditions) {

@@ -19,15 +19,16 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 
 use arc_swap::ArcSwapOption;
-use smallvec::SmallVec;
 use tidegate_core::{Cost, Nanos};
-use tidegate_policy::{Overrides, Request, RuleSet};
+use tidegate_policy::{Descriptor, Overrides, Request, RuleSet};
 
+use super::decide::DecisionAndPlace;
 use super::decide::entered::Entered;
 use super::decide::joint::JointDecision;
 use super::decision::Decision;
-use super::limiter::Limiter;
-use crate::{Clock, Later, NowOrLater, Store};
+use super::keys::ChosenLimits;
+use super::limiter::{Limiter, Operation};
+use crate::{Clock, Intent, Later, NowOrLater, Store};
 
 pub use candidate::{BackgroundWork, Candidate};
 pub use prefixed::PrefixedStore;
@@ -69,6 +70,25 @@ pub(crate) trait Beside: fmt::Debug + Send + Sync {
 
     /// Gives tokens back, as the limiter in force does.
     fn refund(self: Arc<Self>, request: &Request<'_>, cost: Cost) -> NowOrLater<'static, ()>;
+
+    /// Resets the keys of a request, or grants them tokens, as [`Limiter::reset_async`] and [`Limiter::grant_async`] do.
+    fn act_on_keys(
+        self: Arc<Self>,
+        act: (Intent, Cost),
+        request: &Request<'_>,
+        chosen: ChosenLimits<'_>,
+    ) -> NowOrLater<'static, ()>;
+
+    /// See [`Limiter::renumber_async`].
+    fn renumber(
+        self: Arc<Self>,
+        limit: &str,
+        named: &[Descriptor],
+        request: &Request<'_>,
+    ) -> NowOrLater<'static, ()>;
+
+    /// See [`Limiter::forget`].
+    fn forget_keys(&self, after: Intent, request: &Request<'_>, chosen: ChosenLimits<'_>);
 
     /// Replaces what holds whatever the policy is.
     fn hold_under(&self, conditions: &LiveConditions);
@@ -154,8 +174,29 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         now: Nanos,
     ) {
         if self.besides.is_some() {
-            self.run_besides_now((0, live), std::slice::from_ref(request), stage, now);
+            self.run_besides_now((0, live), std::slice::from_ref(request), None, stage, now);
         }
+    }
+
+    /// Decides a request, and lets those beside decide it at the same time; `live` takes a decision further. Where the
+    /// store is likely to be asked, the request is copied once, for all of them.
+    #[inline]
+    pub(super) fn decide_with_besides<'s>(
+        &'s self,
+        request: &Request<'_>,
+        (operation, stage): (Operation, BesideStage),
+        now: Nanos,
+        live: impl FnOnce(NowOrLater<'s, DecisionAndPlace>) -> NowOrLater<'s, Decision>,
+    ) -> NowOrLater<'s, Decision> {
+        if !self.besides.is_some() {
+            return live(self.decide(request, operation, now));
+        }
+        let kept = self.is_shared.then(|| to_owned(std::slice::from_ref(request)));
+        let decided = match &kept {
+            Some(kept) => self.decide_kept(kept, operation, now),
+            None => self.decide(request, operation, now),
+        };
+        self.run_besides(live(decided), request, kept, stage, now)
     }
 
     /// Lets those beside decide a request at the same time.
@@ -167,26 +208,28 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         stage: BesideStage,
         now: Nanos,
     ) -> NowOrLater<'s, Decision> {
-        if self.besides.is_some() { self.run_besides(live, request, stage, now) } else { live }
+        if self.besides.is_some() { self.run_besides(live, request, None, stage, now) } else { live }
     }
 
+    /// `kept` is the same request, if it is kept.
     #[cold]
     fn run_besides<'s>(
         &'s self,
         live: NowOrLater<'s, Decision>,
         request: &Request<'_>,
+        kept: Option<Arc<[Request<'static>]>>,
         stage: BesideStage,
         now: Nanos,
     ) -> NowOrLater<'s, Decision> {
         let requests = std::slice::from_ref(request);
         match live {
             NowOrLater::Now(decision) => {
-                self.run_besides_now((0, &decision), requests, stage, now);
+                self.run_besides_now((0, &decision), requests, kept, stage, now);
                 NowOrLater::Now(decision)
             }
             NowOrLater::Later(live) => {
-                let running = self.begin_besides(requests, stage, now);
-                NowOrLater::later(running.beside(live, |decision| Some((0, decision))))
+                let running = self.begin_besides(kept.unwrap_or_else(|| to_owned(requests)), stage, now);
+                NowOrLater::later(running.beside(&self.store, live, |decision| Some((0, decision))))
             }
         }
     }
@@ -194,21 +237,21 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// Lets those beside decide several requests, all or none, at the same time.
     #[cold]
     pub(super) fn run_besides_of_joint<'s, E: Send + 's>(
-        &self,
+        &'s self,
         live: Later<'s, Result<JointDecision, E>>,
         requests: &[Request<'_>],
         now: Nanos,
     ) -> Later<'s, Result<JointDecision, E>> {
-        let running = self.begin_besides(requests, BesideStage::Check, now);
-        Box::pin(running.beside(live, |joint| joint.as_ref().ok().and_then(decisive)))
+        let running = self.begin_besides(to_owned(requests), BesideStage::Check, now);
+        Box::pin(running.beside(&self.store, live, |joint| joint.as_ref().ok().and_then(decisive)))
     }
 
-    /// Gives tokens back to those beside.
+    /// Lets each of those beside do something that nobody waits for.
     #[cold]
-    pub(super) fn refund_besides(&self, request: &Request<'_>, cost: Cost) {
+    pub(super) fn each_beside(&self, act: impl Fn(Arc<dyn Beside>) -> NowOrLater<'static, ()>) {
         for beside in self.besides.all().iter().flat_map(|list| list.iter()) {
-            if let NowOrLater::Later(refunding) = Arc::clone(beside).refund(request, cost).started() {
-                beside.finish(refunding);
+            if let NowOrLater::Later(acting) = act(Arc::clone(beside)).started() {
+                beside.finish(acting);
             }
         }
     }
@@ -218,10 +261,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         &self,
         live: (usize, &Decision),
         requests: &[Request<'_>],
+        mut owned: Option<Arc<[Request<'static>]>>,
         stage: BesideStage,
         now: Nanos,
     ) {
-        let mut owned: Option<Arc<[Request<'static>]>> = None;
         for beside in self.besides.all().iter().flat_map(|list| list.iter()) {
             if beside.answers_at_once() {
                 let decided = beside.decide_now(requests, stage, now);
@@ -238,8 +281,12 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     }
 
     /// Begins the decisions of those beside; they are made while the returned value is polled.
-    fn begin_besides(&self, requests: &[Request<'_>], stage: BesideStage, now: Nanos) -> RunningBesides {
-        let owned = to_owned(requests);
+    fn begin_besides(
+        &self,
+        owned: Arc<[Request<'static>]>,
+        stage: BesideStage,
+        now: Nanos,
+    ) -> RunningBesides {
         let begin = |beside: &Arc<dyn Beside>| {
             let deciding = match beside.answers_at_once() {
                 true => NowOrLater::Now(beside.decide_now(&owned, stage, now)),
@@ -248,7 +295,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             RunningBeside { beside: Arc::clone(beside), deciding }
         };
         let all = self.besides.all();
-        let running = all.iter().flat_map(|list| list.iter()).map(begin).collect();
+        // From a list, so that there is room for just as many: each is large.
+        let running = all.as_ref().map_or_else(Vec::new, |all| all.iter().map(begin).collect());
         RunningBesides { requests: owned, running }
     }
 }
@@ -293,7 +341,7 @@ struct RunningBeside {
 /// The decisions of those beside, while the limiter in force decides the same requests.
 struct RunningBesides {
     requests: Arc<[Request<'static>]>,
-    running: SmallVec<[RunningBeside; 2]>,
+    running: Vec<RunningBeside>,
 }
 
 impl RunningBesides {
@@ -307,16 +355,22 @@ impl RunningBesides {
         }
     }
 
-    /// Runs beside a decision, and returns that one as soon as it is made.
+    /// Runs beside a decision, and returns that one as soon as it is made. What both ask `store` first may be one call.
     async fn beside<T: Send>(
         mut self,
+        store: &impl Store,
         mut live: Later<'_, T>,
         decision: impl Fn(&T) -> Option<(usize, &Decision)> + Send,
     ) -> T {
         let decided = poll_fn(|context| {
-            // In this order, so that the call that somebody waits for is sent first.
-            let polled = live.as_mut().poll(context);
-            self.poll(context);
+            let mut polled = Poll::Pending;
+            store.send_together(&mut || {
+                // In this order, so that the call that somebody waits for is sent first.
+                if polled.is_pending() {
+                    polled = live.as_mut().poll(context);
+                }
+                self.poll(context);
+            });
             polled
         })
         .await;

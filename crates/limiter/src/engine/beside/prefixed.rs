@@ -76,6 +76,10 @@ impl<S: Store> Store for PrefixedStore<S> {
         self.store.charge(intent, charges, now)
     }
 
+    fn send_together(&self, poll: &mut dyn FnMut()) {
+        self.store.send_together(poll);
+    }
+
     fn hand_back(&self, charges: &[Charge<'_>], at: Nanos) {
         self.store.hand_back(charges, at);
     }

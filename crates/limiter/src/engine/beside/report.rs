@@ -253,7 +253,7 @@ impl Differences {
     fn snapshot(&self) -> DifferingDecisions {
         let counted = self.counted();
         let names: HashMap<u32, &str> = counted.rules.iter().map(|(name, (id, _))| (*id, &**name)).collect();
-        let keys = self.keys.top(HOT_KEYS_MAX).into_iter().filter_map(|hot| {
+        let keys = self.keys.top(HOT_KEYS_MAX).keys.into_iter().filter_map(|hot| {
             let rule = (*names.get(&hot.limit)?).into();
             Some(DifferingKey { rule, key: hot.key, count: hot.count, error: hot.error })
         });

@@ -8,7 +8,7 @@ use tidegate_policy::RuleSet;
 
 use super::counters::{RuleSnapshot, TrustHistogram};
 use super::routes::RouteCount;
-use super::stats::{BusyKey, CountedLimits};
+use super::stats::{BusyKeys, CountedLimits};
 use super::unlimited::MissingCount;
 use crate::engine::active::Active;
 use crate::engine::limiter::Limiter;
@@ -48,14 +48,21 @@ impl<S, C> Limiter<S, C> {
         self.bursts.untracked()
     }
 
-    /// The keys that took the most tokens. The counts are estimates, never too low.
-    pub fn top_consumers(&self, most: usize) -> Vec<BusyKey> {
+    /// The keys that took the most tokens. The counts are estimates, never too low: of all time, or since the last but one
+    /// [`Limiter::start_busy_span`].
+    pub fn top_consumers(&self, most: usize) -> BusyKeys {
         self.stats.top_consumers(most)
     }
 
-    /// The keys that were denied most often.
-    pub fn top_denied(&self, most: usize) -> Vec<BusyKey> {
+    /// The keys that were denied most often, in the same time.
+    pub fn top_denied(&self, most: usize) -> BusyKeys {
         self.stats.top_denied(most)
+    }
+
+    /// Starts a new span in which keys are counted. [`Limiter::top_consumers`] and [`Limiter::top_denied`] are of this span and
+    /// of the one before: whoever starts one every half a minute sees the last minute.
+    pub fn start_busy_span(&self) {
+        self.stats.start_span();
     }
 
     /// The counters of each limit in force, by name.

@@ -7,7 +7,7 @@ use tidegate_core::{Cost, Nanos};
 use tidegate_policy::{Facts, Plan, RuleSet, TENANT_DEPTH_MAX, TENANT_PREFIX};
 
 use super::counters::{RuleCounters, RuleOutcome, RuleSnapshot, Totals, TrustHistogram};
-use super::hot_keys::{HotKey, HotKeys};
+use super::hot_keys::{HotKey, HotKeys, TopKeys};
 use super::routes::{RouteCounters, RouteTotals};
 use super::unlimited::{MissingCounters, UnlimitedCounters};
 use crate::engine::active::{Active, NamedCounters};
@@ -75,6 +75,15 @@ impl Default for CountScope<'_> {
     fn default() -> Self {
         CountScope { charged: true, counted_elsewhere: &[] }
     }
+}
+
+/// The keys that took the most tokens, or were denied most often.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BusyKeys {
+    /// The keys, highest count first.
+    pub keys: Vec<BusyKey>,
+    /// No other key has a higher count.
+    pub others_at_most: u64,
 }
 
 /// A key that took many tokens or was denied often.
@@ -210,17 +219,23 @@ impl Stats {
     }
 
     /// The keys that took the most.
-    pub(crate) fn top_consumers(&self, most: usize) -> Vec<BusyKey> {
+    pub(crate) fn top_consumers(&self, most: usize) -> BusyKeys {
         self.named(self.consumers.top(most))
     }
 
     /// The keys that were denied the most.
-    pub(crate) fn top_denied(&self, most: usize) -> Vec<BusyKey> {
+    pub(crate) fn top_denied(&self, most: usize) -> BusyKeys {
         self.named(self.denied.top(most))
     }
 
+    /// Starts a new span of both.
+    pub(crate) fn start_span(&self) {
+        self.consumers.start_span();
+        self.denied.start_span();
+    }
+
     /// Adds the names of limits. Keys of limits that no longer exist are left out.
-    fn named(&self, keys: Vec<HotKey>) -> Vec<BusyKey> {
+    fn named(&self, TopKeys { keys, others_at_most }: TopKeys) -> BusyKeys {
         let names = self.names();
         let by_id: HashMap<u32, &str> = names.known.iter().map(|(name, named)| (named.id, &**name)).collect();
         let named = |key: HotKey| {
@@ -231,7 +246,7 @@ impl Stats {
             let readable = parts.join(", ").trim_end_matches(", ").to_owned();
             Some(BusyKey { limit, key: readable, parts, count: key.count, error: key.error })
         };
-        keys.into_iter().filter_map(named).collect()
+        BusyKeys { keys: keys.into_iter().filter_map(named).collect(), others_at_most }
     }
 
     /// Each limit in use, by name, with its counters.

@@ -3,9 +3,7 @@
 //! are the other ways to decide.
 //!
 //! `begin` and `finish` run before and after the store call. If the store answers at once, all of it is one
-//! function call and nothing is kept. Otherwise what `finish` needs goes into a future
-//! ([`Limiter::decide_later`]). The future owns the request, so that the bytes from which the request was read
-//! need not be kept while it waits.
+//! function call and nothing is kept. Otherwise what `finish` needs goes into a future ([`later`]).
 
 pub(super) mod conclude;
 pub(super) mod entered;
@@ -13,6 +11,7 @@ pub(super) mod explain;
 pub(super) mod fallback;
 pub(super) mod gates;
 pub(super) mod joint;
+mod later;
 
 use std::sync::Arc;
 
@@ -23,14 +22,15 @@ use tidegate_policy::{Facts, Plan, Request};
 
 use super::active::{Active, Charges, Payer};
 use super::beside::BesideStage;
-use super::decision::{Decision, RuleStanding, Ruling};
+use super::decision::{Decision, Ruling};
 use super::limiter::{Limiter, Operation};
-use super::queue::places::{QueuedCharges, TakenPlaces};
-use crate::now_or_later::both;
-use crate::{Charge, Clock, Intent, Later, Memory, NowOrLater, Store, Verdict};
+use super::queue::places::QueuedCharges;
+use crate::{Charge, Clock, Intent, Memory, NowOrLater, Store, Verdict};
 use conclude::{CanWait, conclude};
 use fallback::mark_without_store;
 use gates::{GateNotes, GateOutcome};
+pub(crate) use later::PendingRequest;
+use later::{KeptRequest, Unfinished};
 
 impl<C: Clock> Limiter<Memory<C>, C> {
     /// Decides a request, and charges it if it is admitted. A limit with the strategy `queue` denies here;
@@ -79,8 +79,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// [`Limiter::check_async`] at a given instant, for callers that have read the clock already.
     #[inline]
     pub fn check_async_at(&self, request: &Request<'_>, now: Nanos) -> NowOrLater<'_, Decision> {
-        let live = self.decide(request, Operation::Check, now).map(|(decision, _)| decision);
-        self.besides_of(live, request, BesideStage::Check, now)
+        let how = (Operation::Check, BesideStage::Check);
+        self.decide_with_besides(request, how, now, |decided| decided.map(|(decision, _)| decision))
     }
 
     /// The decision that [`Limiter::check_async`] would return; nothing is charged or counted, and `remaining`
@@ -94,7 +94,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// nothing is given back, and the decision is a denial.
     pub fn refund_async(&self, request: &Request<'_>, cost: Cost) -> NowOrLater<'_, Decision> {
         if self.besides.is_some() {
-            self.refund_besides(request, cost);
+            self.each_beside(|beside| beside.refund(request, cost));
         }
         let (now, set) = (self.clock.now(), self.active.load_full());
         let plan = self.plan_of(&set, &set.rules.facts(request), now);
@@ -130,6 +130,17 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.decide_under(self.active.load(), EntryStage::Nothing, request, operation, now)
     }
 
+    /// [`Limiter::decide`] for the first of requests that the caller keeps.
+    pub(super) fn decide_kept(
+        &self,
+        requests: &Arc<[Request<'static>]>,
+        operation: Operation,
+        now: Nanos,
+    ) -> NowOrLater<'_, DecisionAndPlace> {
+        let keep = || KeptRequest::Shared(Arc::clone(requests));
+        self.decide_keeping(self.active.load(), EntryStage::Nothing, (&requests[0], keep), operation, now)
+    }
+
     /// [`Limiter::decide`] under a policy that is already loaded.
     #[inline]
     pub(super) fn decide_under(
@@ -137,6 +148,19 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         set: Guard<Arc<Active>>,
         before: EntryStage,
         request: &Request<'_>,
+        operation: Operation,
+        now: Nanos,
+    ) -> NowOrLater<'_, DecisionAndPlace> {
+        self.decide_keeping(set, before, (request, || KeptRequest::own(request)), operation, now)
+    }
+
+    /// The same; `keep` keeps the request if it has to wait.
+    #[inline]
+    fn decide_keeping(
+        &self,
+        set: Guard<Arc<Active>>,
+        before: EntryStage,
+        (request, keep): (&Request<'_>, impl FnOnce() -> KeptRequest),
         operation: Operation,
         now: Nanos,
     ) -> NowOrLater<'_, DecisionAndPlace> {
@@ -162,60 +186,12 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 Unfinished::Denied(Box::new(ruling))
             }
             (NowOrLater::Later(later), None) => Unfinished::Waiting(later),
-            (charged, Some(asking)) => Unfinished::Asking(charged, asking),
+            (charged, Some(asking)) => Unfinished::Asking(Box::new((charged, asking))),
         };
         drop((charges, facts));
-        let pending = PendingRequest {
-            // Holding an `arc_swap::Guard` across an await slows every other reader, so take a full `Arc`.
-            set: Guard::into_inner(set),
-            request: request.clone().into_owned(),
-            plan,
-            notes,
-        };
-        NowOrLater::later(self.decide_later(pending, unfinished, operation, now))
-    }
-
-    /// The rest of a decision that has to wait for the store, or for a place in a queue.
-    async fn decide_later(
-        &self,
-        pending: PendingRequest,
-        unfinished: Unfinished<'_, S>,
-        operation: Operation,
-        now: Nanos,
-    ) -> DecisionAndPlace {
-        let PendingRequest { set, request, plan, mut notes } = pending;
-        let set = Guard::from_inner(set);
-        let facts = set.rules.facts(&request);
-        let mut charges = set.charges(&plan, Payer::of(&set.rules, &request), &self.store);
-        let mut ruling = match unfinished {
-            Unfinished::Denied(ruling) => *ruling,
-            Unfinished::Waiting(_) | Unfinished::Asking(..) => {
-                let (result, asked) = unfinished.answered().await;
-                if let Some(asked) = asked
-                    && let Some(mut ruling) =
-                        self.conclude_shared((&set, &facts), &mut notes, asked, (&charges, &result), now)
-                {
-                    notes.add_to(&mut ruling);
-                    self.jitter_and_count(&set, &facts, None, &mut ruling, operation);
-                    drop((charges, facts));
-                    return (self.make_decision(set, ruling), None);
-                }
-                let result = &result;
-                self.ruling_of(&set, &plan, &charges, (operation.intent(), result), (operation.caller(), now))
-            }
-        };
-        let mut queued_charges: Option<Box<QueuedCharges>> = None;
-        if may_queue(&ruling, operation) {
-            let queued = self.queue_up(&set, &plan, &mut charges, &mut ruling, operation).await;
-            queued_charges = queued
-                .map(|queued| in_queue(queued, Payer::of(&set.rules, &request), &charges, &ruling, &notes));
-        }
-        self.finish(&set, &facts, &plan, &mut ruling, &notes, operation);
-        drop((charges, facts));
-        if let Some(queued_charges) = &mut queued_charges {
-            queued_charges.plan = plan;
-        }
-        (self.make_decision(set, ruling), queued_charges)
+        let pending = Box::new(PendingRequest { request: keep(), plan, notes });
+        // Holding an `arc_swap::Guard` across an await slows every other reader, so take a full `Arc`.
+        NowOrLater::later(self.decide_later(Guard::into_inner(set), pending, unfinished, (operation, now)))
     }
 
     /// One call to the store; none if there is nothing to charge.
@@ -284,7 +260,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// The ruling of the limits on a request, from the store's verdict, or from the fallback if the store
     /// failed.
     #[inline]
-    fn ruling_of(
+    pub(super) fn ruling_of(
         &self,
         set: &Active,
         plan: &Plan,
@@ -331,39 +307,6 @@ pub(super) enum EntryStage {
 /// The result of a store call.
 type StoreResult<S> = Result<Verdict, <S as Store>::Error>;
 
-/// A request that has passed the gates, kept while it waits.
-struct PendingRequest {
-    set: Arc<Active>,
-    request: Request<'static>,
-    plan: Plan,
-    notes: GateNotes,
-}
-
-/// The step at which the decision on a request has to wait.
-#[expect(clippy::large_enum_variant, reason = "it goes into a future that is on the heap anyway")]
-enum Unfinished<'s, S: Store> {
-    /// The limits have denied it, and a queue may accept it.
-    Denied(Box<Ruling>),
-    /// The store has not answered yet.
-    Waiting(Later<'s, StoreResult<S>>),
-    /// The server has not answered about burst detectors yet.
-    Asking(NowOrLater<'s, StoreResult<S>>, Later<'s, bool>),
-}
-
-impl<S: Store> Unfinished<'_, S> {
-    /// The answer of the store, and whether the server has counted bursts, if it was asked.
-    async fn answered(self) -> (StoreResult<S>, Option<bool>) {
-        match self {
-            Unfinished::Denied(_) => unreachable!("the store has answered"),
-            Unfinished::Waiting(later) => (later.await, None),
-            Unfinished::Asking(charged, asking) => {
-                let (result, asked) = both(charged, asking).await;
-                (result, Some(asked))
-            }
-        }
-    }
-}
-
 /// A decision, and the charges of a request that has to wait in a queue; they are rare and large, so they are
 /// boxed.
 pub(super) type DecisionAndPlace = (Decision, Option<Box<QueuedCharges>>);
@@ -371,25 +314,4 @@ pub(super) type DecisionAndPlace = (Decision, Option<Box<QueuedCharges>>);
 /// May a denied request wait in a queue?
 fn may_queue(ruling: &Ruling, operation: Operation) -> bool {
     !ruling.allowed && operation.caller() == CanWait::Waits && !ruling.without_store
-}
-
-/// The charges of a request that waits; its plan is still in use and is moved here later.
-fn in_queue(
-    queued: TakenPlaces,
-    payer: Payer<'_>,
-    charges: &Charges<'_>,
-    ruling: &Ruling,
-    notes: &GateNotes,
-) -> Box<QueuedCharges> {
-    let taken = |(standing, charge): (&RuleStanding, &Charge<'_>)| {
-        standing.decision.is_allowed().then_some(charge.delay)
-    };
-    Box::new(QueuedCharges {
-        queued,
-        plan: Plan::default(),
-        taken: ruling.standings.iter().zip(charges).map(taken).collect(),
-        tenant: payer.tenant.map(Box::from),
-        at: ruling.at,
-        notes: notes.clone(),
-    })
 }

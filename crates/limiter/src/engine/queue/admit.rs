@@ -55,7 +55,7 @@ impl<'l, S: Store, C: Clock> QueuedRequest<'l, S, C> {
         charges_ahead: Box<QueuedCharges>,
         rank: WaiterRank,
     ) -> QueuedRequest<'l, S, C> {
-        let charges = set.charges(&charges_ahead.plan, charges_ahead.payer(), &limiter.store);
+        let charges = set.charges(&charges_ahead.pending.plan, charges_ahead.payer(), &limiter.store);
         let (queued, place) = (&charges_ahead.queued, charges_ahead.queued.places[0]);
         let charge = charges[place.item].delayed(place.held.due.saturating_sub(charges_ahead.at));
         let delayed = DelayedCharge {
@@ -81,7 +81,7 @@ impl<'l, S: Store, C: Clock> QueuedRequest<'l, S, C> {
     /// Charges all limits except the one that it has waited for, as of its turn. First it discards the overflow
     /// of those that others wait for.
     async fn charge_others(&self, turn: Nanos) -> Result<Verdict, S::Error> {
-        let (limiter, plan) = (self.limiter, &self.charges_ahead.plan);
+        let (limiter, plan) = (self.limiter, &self.charges_ahead.pending.plan);
         if plan.items().len() > 1 {
             limiter.discard_queue_overflow(&self.set, plan, turn);
         }
@@ -153,42 +153,50 @@ impl<S: Store, C: Sleep> Limiter<S, C> {
     /// up.
     pub fn admit(&self, request: &Request<'_>) -> NowOrLater<'_, Decision> {
         let arrived = self.clock.now();
-        let live = self.wait_if_queued(self.decide(request, Operation::Admit, arrived), request, arrived);
-        self.besides_of(live, request, BesideStage::Admit, arrived)
+        let how = (Operation::Admit, BesideStage::Admit);
+        self.decide_with_besides(request, how, arrived, |decided| self.wait_if_queued(decided, arrived))
     }
 
     /// [`Limiter::admit`] for a request that has [entered](Limiter::enter) and whose identity is now known.
     pub fn admit_entered(&self, entered: Entered, request: &Request<'_>) -> NowOrLater<'_, Decision> {
         let (arrived, stage) = (entered.at(), entered.beside_stage(BesideStage::Admit));
         let decided = self.decide_entered(entered, request, Operation::Admit);
-        self.besides_of(self.wait_if_queued(decided, request, arrived), request, stage, arrived)
+        self.besides_of(self.wait_if_queued(decided, arrived), request, stage, arrived)
     }
 
     /// The decision on a request that arrived at `arrived`; if it has to wait, the decision at its turn.
     fn wait_if_queued<'s>(
         &'s self,
         decided: NowOrLater<'s, DecisionAndPlace>,
-        request: &Request<'_>,
         arrived: Nanos,
     ) -> NowOrLater<'s, Decision> {
         match decided {
             NowOrLater::Now((decision, None)) => NowOrLater::Now(decision),
-            decided => NowOrLater::later(self.wait_for_turn(decided, request.clone().into_owned(), arrived)),
+            NowOrLater::Now((decision, Some(ahead))) => {
+                NowOrLater::later(self.wait_for_turn(decision, ahead, arrived))
+            }
+            NowOrLater::Later(decided) => NowOrLater::later(async move {
+                let (decision, ahead) = decided.await;
+                let Some(ahead) = ahead else { return decision };
+                // Boxed, because it is rare and large, and every decision that waits for the store would be as large.
+                let waiting = Box::pin(self.wait_for_turn(decision, ahead, arrived));
+                waiting.await
+            }),
         }
     }
 
     /// Waits in the queue of a limit, and again if another limit then makes the request wait.
-    async fn wait_for_turn<'s>(
-        &'s self,
-        decided: NowOrLater<'s, DecisionAndPlace>,
-        request: Request<'static>,
+    async fn wait_for_turn(
+        &self,
+        decision: Decision,
+        charges_ahead: Box<QueuedCharges>,
         arrived: Nanos,
     ) -> Decision {
-        let request = &request;
-        let mut first = Some(decided);
+        let request = &charges_ahead.pending.request.clone();
+        let mut first = Some((decision, Some(charges_ahead)));
         for _ in 0..ROUNDS {
             let (decision, charges_ahead) = match first.take() {
-                Some(decided) => decided.await,
+                Some(decided) => decided,
                 None => self.decide(request, Operation::AdmitAgain(arrived), self.clock.now()).await,
             };
             let Some(charges_ahead) = charges_ahead else { return decision };
@@ -233,14 +241,14 @@ impl<S: Store, C: Sleep> Limiter<S, C> {
         let mut waited_for = ruling.standings[item].decision;
         waited_for.reset_after = waited_for.reset_after.saturating_sub(turn.saturating_sub(charges_ahead.at));
         verdict.decisions.insert(item, waited_for);
-        *ruling = conclude(&set.rules, &charges_ahead.plan, &verdict, turn, CanWait::Waits);
+        *ruling = conclude(&set.rules, &charges_ahead.pending.plan, &verdict, turn, CanWait::Waits);
         ruling.wall = self.clock.wall_at(turn);
         ruling.standings[item].queued = true;
         ruling.queued = Some(turn.saturating_sub(arrived));
-        charges_ahead.notes.add_to(ruling);
+        charges_ahead.pending.notes.add_to(ruling);
         self.stats.queue_waits.record(turn.saturating_sub(arrived));
         let facts = set.rules.facts(request);
-        self.count_decision(set, &facts, Some(&charges_ahead.plan), ruling, CountScope::default());
+        self.count_decision(set, &facts, Some(&charges_ahead.pending.plan), ruling, CountScope::default());
         drop(facts);
         decision
     }

@@ -9,8 +9,8 @@ use tidegate_policy::{Plan, Request, Strategy};
 use super::BucketQueueKey;
 use super::bucket_queue::HeldPlace;
 use crate::engine::active::{Active, Charges, Payer};
+use crate::engine::decide::PendingRequest;
 use crate::engine::decide::conclude::{CanWait, can_be_waited_for, conclude, refuses};
-use crate::engine::decide::gates::GateNotes;
 use crate::engine::decision::{Decision, Ruling};
 use crate::engine::limiter::{Limiter, Operation};
 use crate::engine::reason::Reason;
@@ -36,16 +36,13 @@ pub(crate) struct LimitPlace {
 #[derive(Debug)]
 pub(crate) struct QueuedCharges {
     pub(crate) queued: TakenPlaces,
-    pub(crate) plan: Plan,
+    pub(crate) pending: Box<PendingRequest>,
     /// The delay of the charge on each limit; `None` if nothing was taken, because a limit that only degrades
     /// or is in shadow mode denied.
     pub(crate) taken: SmallVec<[Option<Nanos>; 8]>,
     pub(crate) tenant: Option<Box<str>>,
     /// When the request was decided.
     pub(crate) at: Nanos,
-    /// What the gates noted about it.
-    #[cfg_attr(not(feature = "async"), expect(dead_code, reason = "only `async` can wait in a queue"))]
-    pub(crate) notes: GateNotes,
 }
 
 impl QueuedCharges {
@@ -237,7 +234,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 
     /// Hands back the delayed charges of a request.
     fn give_back(&self, set: &Active, charges_ahead: &QueuedCharges) {
-        let charges = set.charges(&charges_ahead.plan, charges_ahead.payer(), &self.store);
+        let charges = set.charges(&charges_ahead.pending.plan, charges_ahead.payer(), &self.store);
         let taken: Charges<'_> = charges
             .into_iter()
             .zip(&charges_ahead.taken)

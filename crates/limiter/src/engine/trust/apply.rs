@@ -74,9 +74,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 
     /// Records a denial that is a violation.
     pub(in crate::engine) fn record_violation(&self, facts: &Facts<'_, '_>, at: Nanos) {
-        if let (Some(book), Some(user)) = (&self.trust_book, facts.request.user.as_deref())
-            && !self.is_tried_out
-        {
+        if let (Some(book), Some(user)) = (&self.trust_book, facts.request.user.as_deref()) {
             book.record_violation(user, self.clock.wall_at(at));
         }
     }

@@ -64,12 +64,14 @@ impl World {
         self.timed(Intent::Peek, key, 0).remaining
     }
 
-    /// Sets the wall clock by this much, within a few years; `true` if that is back.
+    /// Sets the wall clock by this much, within a few years, and not so far that a test reaches [`Nanos::END`], where time
+    /// stands still; `true` if that is back.
     fn set(&self, by: i64) -> bool {
-        let years = 5 * Nanos::YEAR.get() as i64;
-        let by = by.clamp(-years, years);
-        self.clock.set_wall(Nanos::new(self.clock.wall().get().saturating_add_signed(by)));
-        by < 0
+        let (years, latest) = (5 * Nanos::YEAR.get() as i64, Nanos::END.get() - 5 * Nanos::YEAR.get());
+        let (before, by) = (self.clock.wall(), by.clamp(-years, years));
+        let after = Nanos::new(before.get().saturating_add_signed(by).min(latest));
+        self.clock.set_wall(after);
+        after < before
     }
 }
 

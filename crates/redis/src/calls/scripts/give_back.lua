@@ -42,8 +42,10 @@ local function minus(a, b, less_a, less_b, base)
   return a, b
 end
 
--- Returns the tokens, and answers for how many milliseconds the state must be kept; `nil` if nothing changes.
-local function give_to_bucket(request, state)
+-- Returns the tokens, and answers for how many milliseconds the state must be kept; `nil` if nothing changes. After a refund,
+-- even of nothing, a migrated bucket is kept as it was migrated: from now on it gains tokens at the rate of these numbers.
+-- Only if it is full in them, the value in the old numbers stays.
+local function give_to_bucket(request, state, renumbers)
   local base = request.base
   local now_a, now_b, cost_a, cost_b = request.now_a, request.now_b, request.cost_a, request.cost_b
   if aged then
@@ -58,7 +60,7 @@ local function give_to_bucket(request, state)
       return nil
     end
   end
-  if cost_a + cost_b == 0 then
+  if cost_a + cost_b == 0 and not renumbers then
     return nil
   end
   local missing_a, missing_b = minus(state.a, state.b, now_a, now_b, base)
@@ -106,7 +108,7 @@ if not other_text then
     else
       local ttl
       if request.kind == 1 then
-        ttl = give_to_bucket(request, state)
+        ttl = give_to_bucket(request, state, not aged and is_migrated[i])
       else
         ttl = give_to_window(request, state)
       end

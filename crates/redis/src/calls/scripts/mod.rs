@@ -97,6 +97,9 @@ pub(crate) static PENALTIES: ScriptClocks = timed!("penalties.lua");
 /// Reads and changes live entries.
 pub(crate) static LIVE: ScriptClocks = timed!("shared/sequence.lua", "live.lua");
 
+/// Tells and reads when live entries were last used.
+pub(crate) static USES: ScriptClocks = timed!("uses.lua");
+
 /// Lets nodes tell each other of themselves.
 pub(crate) static FLEET: ScriptClocks = timed!("fleet.lua");
 

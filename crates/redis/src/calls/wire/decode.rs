@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use tidegate_core::{Limit, LogQuota, Meter, Nanos};
 
 use super::numbers::{from_pair, nanos_of, whole};
+use super::plain::{PackedHead, STATE_BYTES};
 use super::{garbled, order};
 use crate::calls::{
     BucketEntry, CallAnswer, CallOutcome, FoundState, LinkError, LogState, ScriptCall, State,
@@ -21,70 +22,101 @@ const LOG_ENTRY: usize = 24;
 /// # Errors
 /// When it is no valid reply.
 pub fn decode(call: &ScriptCall, reply: Value) -> Result<CallAnswer, LinkError> {
-    let parts = match reply {
-        Value::Array(parts) => parts,
-        Value::BulkString(bytes) => split_reply(call, &bytes)
-            .ok_or_else(|| garbled("a packed reply of the wrong length", &Value::BulkString(bytes)))?,
-        other => return Err(garbled("not an array", &other)),
-    };
+    match reply {
+        Value::Array(parts) => decode_list(call, parts),
+        Value::BulkString(bytes) => decode_packed(call, &bytes)?
+            .ok_or_else(|| garbled("a packed reply of the wrong form", &Value::BulkString(bytes))),
+        other => Err(garbled("neither a list nor a string", &other)),
+    }
+}
+
+/// Reads a reply that is a list: the time, the outcome, how many values were no valid states, the values, and how many
+/// tokens were leased if any were wanted.
+fn decode_list(call: &ScriptCall, parts: Vec<Value>) -> Result<CallAnswer, LinkError> {
     let entries = call.entries.len();
     if parts.len() != 4 + entries && parts.len() != 4 + 2 * entries {
         return Err(garbled("an array of the wrong length", &Value::Array(parts)));
     }
-    let (seconds, micros) = (number(&parts[0])?, number(&parts[1])?);
-    let outcome = match number(&parts[2])? {
-        0 => CallOutcome::Done,
-        1 => CallOutcome::Refused,
-        2 => CallOutcome::Migrate,
-        _ => return Err(garbled("an unknown outcome", &parts[2])),
-    };
-    let poisoned = u32::try_from(number(&parts[3])?).map_err(|_| garbled("poisoned", &parts[3]))?;
-    let mut found: SmallVec<[FoundState; 8]> = SmallVec::from_elem(FoundState::Other(Vec::new()), entries);
-    let mut leased: SmallVec<[u32; 8]> = SmallVec::from_elem(0, entries);
+    let mut numbers = [0; 4];
+    for (number, part) in numbers.iter_mut().zip(&parts) {
+        *number = whole_number(part)?;
+    }
+    let mut answer = empty_answer(call, numbers)?;
     let mut parts = parts.into_iter().skip(4);
     let order = order(call);
     for &index in &order {
-        let value = parts.next().unwrap_or(Value::Nil);
-        found[index] = state_found(&call.entries[index], value)?;
-        if outcome != CallOutcome::Migrate && matches!(found[index], FoundState::Other(_)) {
+        let value = match parts.next() {
+            None | Some(Value::Nil) => None,
+            Some(Value::BulkString(value)) => Some(value),
+            Some(other) => return Err(garbled("a state", &other)),
+        };
+        answer.found[index] = state_found(&call.entries[index], value.as_deref())?;
+        if answer.outcome != CallOutcome::Migrate && matches!(answer.found[index], FoundState::Other(_)) {
             return Err(LinkError::Garbled("a state under another text was charged".into()));
         }
     }
     for (part, &index) in parts.zip(&order) {
-        leased[index] = u32::try_from(number(&part)?).map_err(|_| garbled("leased", &part))?;
+        answer.leased[index] = u32::try_from(whole_number(&part)?).map_err(|_| garbled("leased", &part))?;
     }
-    let at = Nanos::from_secs(seconds).saturating_add(nanos_of(micros));
-    Ok(CallAnswer { at, outcome, found, leased, poisoned })
+    Ok(answer)
 }
 
-/// Splits a packed reply: a line of four numbers, then the values, each 16 bytes and the entry's text.
-fn split_reply(call: &ScriptCall, bytes: &[u8]) -> Option<Vec<Value>> {
-    let end = bytes.iter().position(|&byte| byte == b'\n')?;
-    let numbers = bytes[..end].split(|&byte| byte == b' ');
-    let mut parts: Vec<Value> = numbers.map(|digits| Value::BulkString(digits.to_vec())).collect();
-    let mut extra_record = &bytes[end + 1..];
-    for &index in &order(call) {
-        let (value, after) = extra_record.split_at_checked(16 + call.entries[index].text.len())?;
-        parts.push(Value::BulkString(value.to_vec()));
-        extra_record = after;
+/// Reads a packed reply: a line of numbers, then the values that are there, each 16 bytes and the entry's text. `None` if
+/// it has another form.
+fn decode_packed(call: &ScriptCall, reply: &[u8]) -> Result<Option<CallAnswer>, LinkError> {
+    let Some(head) = PackedHead::read(reply, call.entries.len()) else { return Ok(None) };
+    let mut answer = empty_answer(call, head.numbers)?;
+    let mut rest = &reply[head.length..];
+    for (key, &index) in order(call).iter().enumerate() {
+        let entry = &call.entries[index];
+        if !head.is_present(key) {
+            answer.found[index] = state_found(entry, None)?;
+            continue;
+        }
+        let Some((value, after)) = rest.split_at_checked(STATE_BYTES + entry.text.len()) else {
+            return Ok(None);
+        };
+        answer.found[index] = state_found(entry, Some(value))?;
+        if matches!(answer.found[index], FoundState::Other(_)) {
+            return Ok(None);
+        }
+        rest = after;
     }
-    extra_record.is_empty().then_some(parts)
+    Ok(rest.is_empty().then_some(answer))
 }
 
-fn state_found(entry: &BucketEntry, value: Value) -> Result<FoundState, LinkError> {
-    let value = match value {
-        Value::Nil => return Ok(FoundState::Here(untouched(&entry.limit))),
-        Value::BulkString(value) => value,
-        other => return Err(garbled("a state", &other)),
+/// An answer with these numbers: seconds, microseconds, the outcome, and how many values were no valid states.
+fn empty_answer(
+    call: &ScriptCall,
+    [seconds, micros, outcome, poisoned]: [u64; 4],
+) -> Result<CallAnswer, LinkError> {
+    let outcome = match outcome {
+        0 => CallOutcome::Done,
+        1 => CallOutcome::Refused,
+        2 => CallOutcome::Migrate,
+        _ => return Err(LinkError::Garbled(format!("an unknown outcome: {outcome}"))),
     };
-    if let Some((_, state)) = entry.migrated.as_ref().filter(|(raw, _)| *raw == value) {
+    let poisoned = u32::try_from(poisoned).map_err(|_| LinkError::Garbled("poisoned".into()))?;
+    Ok(CallAnswer {
+        at: Nanos::from_secs(seconds).saturating_add(nanos_of(micros)),
+        outcome,
+        found: vec![FoundState::Other(Vec::new()); call.entries.len()],
+        leased: SmallVec::from_elem(0, call.entries.len()),
+        poisoned,
+    })
+}
+
+/// The state of an entry; without a value, that of an untouched key.
+fn state_found(entry: &BucketEntry, value: Option<&[u8]>) -> Result<FoundState, LinkError> {
+    let Some(value) = value else { return Ok(FoundState::Here(untouched(&entry.limit))) };
+    if let Some((_, state)) = entry.migrated.as_deref().filter(|(raw, _)| *raw == value) {
         return Ok(FoundState::Here(state.clone()));
     }
     let own = match &entry.limit {
-        Limit::Meter(meter) => own_state(meter, &value, &entry.text)?,
-        Limit::Log(_) => log_state(&value)?,
+        Limit::Meter(meter) => own_state(meter, value, &entry.text)?,
+        Limit::Log(_) => log_state(value)?,
     };
-    Ok(own.map_or(FoundState::Other(value), FoundState::Here))
+    Ok(own.map_or_else(|| FoundState::Other(value.to_vec()), FoundState::Here))
 }
 
 /// A state under the entry's own text.
@@ -122,7 +154,7 @@ fn untouched(limit: &Limit) -> State {
 
 /// The two numbers of a stored value, and its text.
 pub(crate) fn state_and_text(value: &[u8]) -> Option<((u64, u64), &[u8])> {
-    let (pair, text) = value.split_at_checked(16)?;
+    let (pair, text) = value.split_at_checked(STATE_BYTES)?;
     let [first, second] = whole_numbers::<2>(pair)?;
     Some(((first, second), text))
 }
@@ -154,7 +186,7 @@ fn whole_numbers<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
     Some(numbers)
 }
 
-fn number(part: &Value) -> Result<u64, LinkError> {
+fn whole_number(part: &Value) -> Result<u64, LinkError> {
     let number = match part {
         Value::Int(number) => u64::try_from(*number).ok(),
         Value::BulkString(digits) => std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()),
@@ -205,6 +237,11 @@ mod tests {
         let answer = decode(&call(&bucket), bulk(&all)).unwrap();
         assert_eq!(answer.found[0], FoundState::Here(State::Word(2_000_000_007)));
         assert_eq!(answer.outcome, CallOutcome::Refused);
+        let untouched = decode(&call(&bucket), bulk(b"1800000000 5 0 0 0\n")).unwrap();
+        assert_eq!(
+            (&untouched.found[0], untouched.outcome),
+            (&FoundState::Here(State::Word(0)), CallOutcome::Done)
+        );
     }
 
     #[test]
@@ -220,6 +257,14 @@ mod tests {
             bulk(b"1 2 3 4"),
             bulk(b"1 2 0 0\nshort"),
             bulk(b"1 2 0\n0123456789abcdefx 1"),
+            bulk(b"1 2 0 0 0\n0123456789abcdefx 1"),
+            bulk(b"1 2 0 0 1\n"),
+            bulk(b"1 2 0 0\n0123456789abcdefx 2"),
+            bulk(b"1 2 0 0 0 0\n"),
+            bulk(b"1 2 0 0 \n"),
+            bulk(b"1 2 0 0 00\n"),
+            bulk(b"1 2 0 0 2\n"),
+            bulk(b"1 2 9 0 0\n"),
             reply(Value::Int(1)),
             reply(bulk(b"under another text")),
             reply(bulk(&beyond)),

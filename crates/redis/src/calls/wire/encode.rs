@@ -4,8 +4,7 @@
 //! doubles, the only numbers of Lua in Redis. A second record follows a key that has a delay, a lease, a hand-back or a
 //! migrated state. The next arguments are the texts of the keys, then the migrated states.
 
-use smallvec::SmallVec;
-use tidegate_core::{Cost, Limit, LogQuota, Meter, Nanos, Quota, WindowQuota};
+use tidegate_core::{Limit, LogQuota, Meter, Nanos, Quota, WindowQuota};
 
 use super::numbers::{Scale, double, max_windows_ahead, micros, to_pair, whole_micros};
 use super::{EncodedCall, order};
@@ -17,16 +16,24 @@ const SLIDING: u8 = 2;
 const FIXED: u8 = 3;
 const LOG: u8 = 4;
 
-type Args = SmallVec<[Vec<u8>; 8]>;
+type Args = Vec<Vec<u8>>;
 
 /// Encodes a call.
 ///
 /// # Panics
 /// When scripts cannot count one of its limits; a store refuses such a limit when it is named.
+#[cfg(feature = "testing")]
 pub fn encode(call: &ScriptCall) -> EncodedCall {
-    if let Some(records) = plain(call) {
-        return encode_plain(call, records);
-    }
+    use super::plain::PlainCall;
+
+    PlainCall::of(call).map_or_else(|| encode_general(call), PlainCall::encode)
+}
+
+/// Encodes a call that is not plain.
+///
+/// # Panics
+/// When scripts cannot count one of its limits; a store refuses such a limit when it is named.
+pub(crate) fn encode_general(call: &ScriptCall) -> EncodedCall {
     let order = order(call);
     let logs = call.entries.iter().any(|entry| matches!(entry.limit, Limit::Log(_)));
     let script = match call.verb {
@@ -41,7 +48,7 @@ pub fn encode(call: &ScriptCall) -> EncodedCall {
         CallVerb::Refund => b'2',
         CallVerb::HandBack => b'3',
     });
-    let mut args: Args = SmallVec::new();
+    let mut args: Args = Vec::new();
     args.push(Vec::new());
     args.extend(order.iter().map(|&index| call.entries[index].text.as_bytes().to_vec()));
     for (position, &index) in order.iter().enumerate() {
@@ -62,38 +69,6 @@ pub(crate) fn push_time(args: &mut Args, at: Option<Nanos>) {
         args.push((micros(at) / 1_000_000).to_string().into_bytes());
         args.push((micros(at) % 1_000_000).to_string().into_bytes());
     }
-}
-
-/// The records of a call that only takes from token buckets, each once, all binding, without leases or delays; `None`
-/// for other calls.
-fn plain(call: &ScriptCall) -> Option<SmallVec<[[u64; 8]; 8]>> {
-    if call.verb != CallVerb::Take || call.entries.is_empty() {
-        return None;
-    }
-    let record = |(index, entry): (usize, &BucketEntry)| {
-        let Limit::Meter(Meter::TokenBucket(quota)) = &entry.limit else { return None };
-        let plain =
-            entry.binding && entry.delay == Nanos::ZERO && entry.want == 0 && entry.migrated.is_none();
-        let held = entry.cost > Cost::ZERO && entry.cost.get() <= quota.capacity();
-        let again = call.entries[..index].iter().any(|before| before.key == entry.key);
-        let scale = Scale::new(quota).filter(|scale| scale.nanos == 1 && plain && held && !again)?;
-        let (room, cost) = (scale.cost(quota.capacity() - entry.cost.get()), scale.cost(entry.cost.get()));
-        let spare = entry.spare.as_millis_ceil();
-        Some([scale.base, scale.ticks, room.0, room.1, cost.0, cost.1, scale.far(), spare])
-    };
-    call.entries.iter().enumerate().map(record).collect()
-}
-
-fn encode_plain(call: &ScriptCall, records: SmallVec<[[u64; 8]; 8]>) -> EncodedCall {
-    let mut packed = Vec::with_capacity(1 + records.len() * 64);
-    packed.push(b'1');
-    records.iter().flatten().for_each(|&number| packed.extend(double(number)));
-    let mut args: Args = SmallVec::with_capacity(records.len() + 1);
-    args.push(packed);
-    args.extend(call.entries.iter().map(|entry| entry.text.as_bytes().to_vec()));
-    push_time(&mut args, call.at);
-    let keys = call.entries.iter().map(|entry| entry.key.clone()).collect();
-    EncodedCall { script: scripts::CHARGE_PLAIN.script(call.at.is_some()), keys, args }
 }
 
 fn push_entry(packed: &mut Vec<u8>, args: &mut Args, verb: CallVerb, entry: &BucketEntry, same: usize) {
@@ -175,7 +150,7 @@ fn charged(entry: &BucketEntry) -> (u64, u64) {
 /// The number of the argument with the stored value, and the migrated state: two numbers, or for a log the number of
 /// the argument with its entries.
 fn migrated(args: &mut Args, entry: &BucketEntry) -> (u64, (u64, u64)) {
-    let Some((raw, state)) = &entry.migrated else { return (0, (0, 0)) };
+    let Some((raw, state)) = entry.migrated.as_deref() else { return (0, (0, 0)) };
     args.push(raw.clone());
     let raw_at = args.len() as u64;
     match (&entry.limit, state) {

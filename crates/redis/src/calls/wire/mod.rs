@@ -3,6 +3,7 @@
 mod decode;
 mod encode;
 pub(crate) mod numbers;
+mod plain;
 
 use redis::Value;
 use smallvec::SmallVec;
@@ -13,8 +14,10 @@ use crate::registry::BucketKey;
 
 pub use decode::decode;
 pub(crate) use decode::{log_entries, state_and_text};
+#[cfg(feature = "testing")]
 pub use encode::encode;
-pub(crate) use encode::push_time;
+pub(crate) use encode::{encode_general, push_time};
+pub(crate) use plain::{PlainCall, ReplyLayout};
 
 /// A script call as bytes: `EVALSHA <script.sha> <keys.len()> <keys…> <args…>`, and on NOSCRIPT the same
 /// with `EVAL` and `script.text`.
@@ -23,9 +26,9 @@ pub struct EncodedCall {
     /// Which script.
     pub script: &'static Script,
     /// Its `KEYS`.
-    pub keys: SmallVec<[BucketKey; 8]>,
+    pub keys: Vec<BucketKey>,
     /// Its `ARGV`.
-    pub args: SmallVec<[Vec<u8>; 8]>,
+    pub args: Vec<Vec<u8>>,
 }
 
 /// Encodes a heartbeat.
@@ -37,8 +40,8 @@ pub fn encode_heartbeat(heartbeat: &Heartbeat) -> EncodedCall {
     ];
     EncodedCall {
         script: scripts::HEARTBEAT.script(false),
-        keys: SmallVec::from_iter([heartbeat.key.clone()]),
-        args: SmallVec::from_iter(args),
+        keys: vec![heartbeat.key.clone()],
+        args: args.into(),
     }
 }
 

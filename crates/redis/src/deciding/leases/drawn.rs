@@ -1,6 +1,5 @@
 //! The leased tokens that a request under way has drawn.
 
-use smallvec::SmallVec;
 use tidegate::{Charge, Cost, Nanos};
 
 use super::{Drawn, Leases};
@@ -11,13 +10,13 @@ use crate::deciding::recent_keys::KeyHash;
 pub(crate) struct DrawnLeases<'a> {
     leases: Option<&'a Leases>,
     sent: Nanos,
-    drawn: SmallVec<[(KeyHash, Drawn); 8]>,
-    begun: SmallVec<[KeyHash; 8]>,
+    drawn: Vec<(KeyHash, Drawn)>,
+    begun: Vec<KeyHash>,
 }
 
 impl<'a> DrawnLeases<'a> {
     pub(crate) fn new(leases: Option<&'a Leases>, sent: Nanos) -> DrawnLeases<'a> {
-        DrawnLeases { leases, sent, drawn: SmallVec::new(), begun: SmallVec::new() }
+        DrawnLeases { leases, sent, drawn: Vec::new(), begun: Vec::new() }
     }
 
     /// Holds what was drawn until the request is decided.

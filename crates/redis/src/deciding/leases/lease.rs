@@ -1,12 +1,13 @@
 //! The lease of one key: its tokens, and when the next request for more is due.
 
-use tidegate::{Charge, Cost, LimitDecision, Meter, Nanos, Outcome, OwnedCharge};
+use tidegate::{Charge, Cost, Limit, LimitDecision, Meter, Nanos, Outcome, OwnedCharge};
 
 use super::LeaseAnswer;
 use super::grants::{Drawn, LeaseGrant, LeaseGrants};
 use super::terms::LeaseTerms;
 use crate::calls::State;
 use crate::deciding::denials::{REMEMBERED_MAX, Timing};
+use crate::deciding::strict::LimitState;
 use crate::maintenance::standalone;
 
 /// A lease is low when less than a fourth of the last grant is left.
@@ -248,4 +249,21 @@ impl Lease {
 /// Adds leased tokens to what remains in the bucket.
 pub(crate) fn with_lease(decision: LimitDecision, leased: u32) -> LimitDecision {
     LimitDecision { remaining: decision.remaining.saturating_add(leased).min(decision.limit), ..decision }
+}
+
+/// The decision of a peek whose cost would partly come from a lease.
+pub(crate) fn peek_with_lease(
+    charge: &Charge<'_>,
+    leased: u32,
+    standing: &LimitState,
+    by_server: &LimitDecision,
+) -> LimitDecision {
+    let missing = Cost::new(charge.cost.get().saturating_sub(leased));
+    let decision = match (&standing.limit, &standing.state) {
+        (Limit::Meter(meter), State::Word(word)) => {
+            meter.peek_ahead(*word, missing, standing.at, charge.delay)
+        }
+        _ => *by_server,
+    };
+    with_lease(decision, leased)
 }

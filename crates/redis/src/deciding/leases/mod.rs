@@ -28,7 +28,7 @@ use terms::LeaseTerms;
 
 pub(crate) use drawn::DrawnLeases;
 pub(crate) use grants::Drawn;
-pub(crate) use lease::with_lease;
+pub(crate) use lease::{peek_with_lease, with_lease};
 
 /// The leases of this node, and the demand for each key that can be leased.
 #[derive(Debug)]

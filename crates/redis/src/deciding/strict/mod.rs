@@ -11,13 +11,11 @@ use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tidegate::{Charge, Cost, Intent, Limit, LimitDecision, Nanos, Verdict};
 
-use crate::calls::{CallVerb, Link, LinkError, State};
+use crate::calls::{CALL_KEYS_MAX, CallVerb, Link, LinkError, State};
 use crate::failures::StoreError;
 use crate::registry::LimitRegistry;
-use round::{CallDraft, RoundAnswer};
-
-/// The most keys of one call, far more than any request has limits: Lua's `unpack` takes no more.
-const ENTRIES_MAX: usize = 4_000;
+pub(crate) use round::CallDraft;
+use round::RoundAnswer;
 
 /// The result of a request.
 #[derive(Debug)]
@@ -27,11 +25,19 @@ pub(crate) struct StrictAnswer {
     /// For each charge: the tokens that were leased beyond the cost.
     pub(crate) leased: SmallVec<[u32; 8]>,
     /// For each charge: the state of the limit after it.
-    pub(crate) standings: SmallVec<[LimitState; 8]>,
+    pub(crate) standings: Vec<LimitState>,
     /// How many stored values were no valid states.
     pub(crate) poisoned: u32,
     /// Was it refused only because other nodes kept changing a state that was being migrated?
     pub(crate) contended: bool,
+}
+
+impl StrictAnswer {
+    /// The result of the one call that has all charges.
+    fn of_all(result: RoundAnswer) -> StrictAnswer {
+        let RoundAnswer { allowed, at, decisions, standings, leased, poisoned, contended, .. } = result;
+        StrictAnswer { verdict: Verdict { allowed, decisions, at }, leased, standings, poisoned, contended }
+    }
 }
 
 /// The numbers of a limit, and its state in these numbers.
@@ -65,59 +71,68 @@ pub(crate) type DeadlineCheck<'a> = &'a (dyn Fn() -> bool + Sync);
 pub(crate) async fn execute<L: Link>(
     link: &L,
     registry: &LimitRegistry,
-    request: StrictRequest<'_>,
+    draft: &mut CallDraft,
     in_time: DeadlineCheck<'_>,
 ) -> Result<StrictAnswer, StoreError> {
-    let StrictRequest { intent, charges, wants, charged_at, at } = request;
-    let mut whole: SmallVec<[Charge<'_>; 8]> = SmallVec::new();
-    let charges = match intent {
-        // More than anybody can have taken is given back.
-        Intent::Reset => {
-            whole.extend(charges.iter().map(|charge| Charge { cost: Cost::new(u32::MAX), ..*charge }));
-            &whole
+    if !link.has_slots() {
+        return Ok(StrictAnswer::of_all(draft.send(link, registry, in_time).await?));
+    }
+    // Boxed, so that callers of a single server do not have to move it.
+    Box::pin(execute_by_slot(link, registry, draft, in_time)).await
+}
+
+impl CallDraft {
+    /// One call for a whole request.
+    ///
+    /// # Errors
+    /// When it has too many limits.
+    pub(crate) fn of(registry: &LimitRegistry, request: StrictRequest<'_>) -> Result<CallDraft, StoreError> {
+        let StrictRequest { intent, charges, wants, charged_at, at } = request;
+        if charges.len() > CALL_KEYS_MAX {
+            let refused =
+                format!("{} limits in one request; at most {CALL_KEYS_MAX} are possible", charges.len());
+            return Err(LinkError::Refused(refused).into());
         }
-        Intent::Take | Intent::Peek | Intent::Refund | Intent::HandBack => charges,
-    };
-    if charges.len() > ENTRIES_MAX {
-        let refused = format!("{} limits in one request; at most {ENTRIES_MAX} are possible", charges.len());
-        return Err(LinkError::Refused(refused).into());
+        let verb = match intent {
+            Intent::Take => CallVerb::Take,
+            Intent::Peek => CallVerb::Peek,
+            Intent::Refund | Intent::Reset => CallVerb::Refund,
+            Intent::HandBack => CallVerb::HandBack,
+        };
+        let mut draft = CallDraft::new(registry, verb, charges, wants, charged_at, at);
+        if intent == Intent::Reset {
+            // More than anybody can have taken is given back.
+            draft.call.entries.iter_mut().for_each(|entry| entry.cost = Cost::new(u32::MAX));
+        }
+        Ok(draft)
     }
-    let verb = match intent {
-        Intent::Take => CallVerb::Take,
-        Intent::Peek => CallVerb::Peek,
-        Intent::Refund | Intent::Reset => CallVerb::Refund,
-        Intent::HandBack => CallVerb::HandBack,
-    };
-    let draft = CallDraft::new(registry, verb, charges, wants, charged_at, at);
-    let mut groups = if link.has_slots() { draft.by_tag() } else { vec![draft] };
-    if groups.len() == 1 {
-        let group = groups.pop().expect("the list has one group");
-        let (group, result) = group.send(link, registry, in_time).await?;
-        return Ok(merged(charges.len(), vec![(group, result)]));
-    }
-    execute_by_slot(link, registry, charges.len(), groups, in_time).await
 }
 
 /// Calls all slots of a request at the same time.
 async fn execute_by_slot<L: Link>(
     link: &L,
     registry: &LimitRegistry,
-    charges: usize,
-    groups: Vec<CallDraft>,
+    draft: &mut CallDraft,
     in_time: DeadlineCheck<'_>,
 ) -> Result<StrictAnswer, StoreError> {
-    let answers = join_all(groups.into_iter().map(|group| group.send(link, registry, in_time))).await;
+    let charges = draft.parts.len();
+    let mut groups = draft.by_tag();
+    if let [only] = &mut groups[..] {
+        return Ok(StrictAnswer::of_all(only.send(link, registry, in_time).await?));
+    }
+    let answers = join_all(groups.iter_mut().map(|group| group.send(link, registry, in_time))).await;
     let (mut result, mut failure) = (Vec::with_capacity(answers.len()), None);
-    for answer in answers {
+    for (group, answer) in groups.into_iter().zip(answers) {
         match answer {
-            Ok(answer) => result.push(answer),
+            Ok(answer) => result.push((group, answer)),
             Err(error) => failure = Some(error),
         }
     }
     if failure.is_some() || result.iter().any(|(_, result)| !result.allowed) {
-        let undone = result.iter().filter_map(|(group, result)| group.undo(result));
+        let mut undone: Vec<CallDraft> =
+            result.iter().filter_map(|(group, result)| group.undo(result)).collect();
         // A slot that cannot be called now keeps the charge: for a while that admits too little, never too much.
-        join_all(undone.map(|back| back.send(link, registry, in_time))).await;
+        join_all(undone.iter_mut().map(|back| back.send(link, registry, in_time))).await;
         result.iter_mut().for_each(|(_, result)| result.revert());
     }
     match failure {
@@ -129,7 +144,7 @@ async fn execute_by_slot<L: Link>(
 /// Merges the answers of several slots, in the order of the charges.
 fn merged(charges: usize, groups: Vec<(CallDraft, RoundAnswer)>) -> StrictAnswer {
     let mut decisions: SmallVec<[Option<LimitDecision>; 8]> = SmallVec::from_elem(None, charges);
-    let mut standings: SmallVec<[Option<LimitState>; 8]> = SmallVec::from_elem(None, charges);
+    let mut standings: Vec<Option<LimitState>> = vec![None; charges];
     let mut leased: SmallVec<[u32; 8]> = SmallVec::from_elem(0, charges);
     let (mut allowed, mut at, mut poisoned, mut contended) = (true, Nanos::MAX, 0, false);
     for (group, result) in groups {

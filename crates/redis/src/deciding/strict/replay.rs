@@ -12,7 +12,7 @@ use crate::calls::{BucketEntry, CallAnswer, CallOutcome, CallVerb, FoundState, L
 /// The wait in a refusal because of a migration: other nodes will have finished by then.
 const RETRY_SOON: Nanos = Nanos::from_millis(5);
 
-pub(super) type States = SmallVec<[State; 8]>;
+pub(super) type States = SmallVec<[State; 4]>;
 type Decisions = SmallVec<[LimitDecision; 8]>;
 
 /// The result of a call, computed from its answer.
@@ -61,8 +61,7 @@ pub(super) fn refuse_for_now(
     if draft.call.verb != CallVerb::Take || !refused {
         return None;
     }
-    let befores = call.round_answer(false, decisions.clone(), states.clone()).standings;
-    Some(RoundAnswer { befores, contended: true, ..call.round_answer(false, decisions, states) })
+    Some(RoundAnswer { contended: true, ..call.round_answer(false, decisions, states) })
 }
 
 struct Replay<'a> {
@@ -97,7 +96,7 @@ impl Replay<'_> {
             }
             _ => unreachable!("a state is of its limit's kind"),
         };
-        let unchanged = || self.draft.parts[index].unchanged;
+        let unchanged = || self.draft.parts[index].unchanged.as_deref().copied();
         extend_wait_for_stored_variant(decision, unchanged, (&entry.limit, entry.cost), self.at)
     }
 
@@ -105,17 +104,23 @@ impl Replay<'_> {
         self.entries()[index].binding && !decision.is_allowed()
     }
 
-    fn round_answer(&self, allowed: bool, decisions: Decisions, states: States) -> RoundAnswer {
-        let count = decisions.len();
+    fn standings(&self, states: States) -> Vec<LimitState> {
         let standing =
             |(entry, state): (&BucketEntry, State)| LimitState { limit: entry.limit, state, at: self.at };
+        // With room for just as many: each is large.
+        let mut standings = Vec::with_capacity(states.len());
+        standings.extend(self.entries().iter().zip(states).map(standing));
+        standings
+    }
+
+    fn round_answer(&self, allowed: bool, decisions: Decisions, states: States) -> RoundAnswer {
+        let count = decisions.len();
         RoundAnswer {
             allowed,
             at: self.at,
-            looks: decisions.clone(),
             decisions,
-            befores: SmallVec::new(),
-            standings: self.entries().iter().zip(states).map(standing).collect(),
+            before: None,
+            standings: self.standings(states),
             taken: SmallVec::from_elem(false, count),
             leased: SmallVec::from_elem(0, count),
             poisoned: 0,
@@ -127,8 +132,7 @@ impl Replay<'_> {
         let looks = self.looks(&states);
         let allowed = !looks.iter().enumerate().any(|(index, decision)| self.refuses(index, decision));
         agree(allowed, outcome)?;
-        let befores = self.round_answer(allowed, looks.clone(), states.clone()).standings;
-        Ok(RoundAnswer { befores, ..self.round_answer(allowed, looks, states) })
+        Ok(self.round_answer(allowed, looks, states))
     }
 
     fn take(
@@ -138,10 +142,9 @@ impl Replay<'_> {
         leased: SmallVec<[u32; 8]>,
     ) -> Result<RoundAnswer, LinkError> {
         let looks = self.looks(&states);
-        let befores = self.round_answer(false, looks.clone(), states.clone()).standings;
         let refused = |decisions: Decisions, states: States| {
             agree(false, outcome)?;
-            Ok(RoundAnswer { befores: befores.clone(), ..self.round_answer(false, decisions, states) })
+            Ok(self.round_answer(false, decisions, states))
         };
         if looks.iter().enumerate().any(|(index, decision)| self.refuses(index, decision)) {
             return refused(looks, states);
@@ -169,7 +172,8 @@ impl Replay<'_> {
             after[bucket] = self.lease(index, &after[bucket], tokens)?;
         }
         let standings = all.map(|index| after[self.bucket(index)].clone()).collect();
-        Ok(RoundAnswer { looks, befores, taken, leased, ..self.round_answer(true, decisions, standings) })
+        let before = self.draft.can_be_undone.then(|| (looks, self.standings(states)));
+        Ok(RoundAnswer { before, taken, leased, ..self.round_answer(true, decisions, standings) })
     }
 
     /// The decision on a charge, and the state after it if it is admitted.

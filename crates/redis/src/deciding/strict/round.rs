@@ -19,9 +19,11 @@ const ROUNDS: u32 = 16;
 
 /// A call that is being prepared, with its entries' versions.
 #[derive(Clone, Debug)]
-pub(super) struct CallDraft {
+pub(crate) struct CallDraft {
     pub(super) call: ScriptCall,
-    pub(super) parts: SmallVec<[CallPart; 8]>,
+    pub(super) parts: Vec<CallPart>,
+    /// Is it one of several, so that it is handed back if another one is refused?
+    pub(super) can_be_undone: bool,
 }
 
 /// The data of one entry that is not sent with the call.
@@ -30,8 +32,8 @@ pub(super) struct CallPart {
     /// The index of its charge in the request.
     index: usize,
     version: Arc<RedisVersion>,
-    /// If it was found at another trust: the bucket as it stays if nothing is charged.
-    pub(super) unchanged: Option<StoredElsewhere>,
+    /// If it was found at another trust: the bucket as it stays if nothing is charged. Boxed, because it is rare.
+    pub(super) unchanged: Option<Box<StoredElsewhere>>,
 }
 
 /// The result of one call.
@@ -40,10 +42,9 @@ pub(super) struct RoundAnswer {
     pub(super) allowed: bool,
     pub(super) at: Nanos,
     pub(super) decisions: SmallVec<[LimitDecision; 8]>,
-    /// The decisions if nothing were taken.
-    pub(super) looks: SmallVec<[LimitDecision; 8]>,
-    pub(super) standings: SmallVec<[LimitState; 8]>,
-    pub(super) befores: SmallVec<[LimitState; 8]>,
+    pub(super) standings: Vec<LimitState>,
+    /// The decisions and the states if nothing were taken, where something was that can be undone.
+    pub(super) before: Option<(SmallVec<[LimitDecision; 8]>, Vec<LimitState>)>,
     /// Which entries were charged, and how many tokens were leased.
     pub(super) taken: SmallVec<[bool; 8]>,
     pub(super) leased: SmallVec<[u32; 8]>,
@@ -55,8 +56,9 @@ pub(super) struct RoundAnswer {
 impl RoundAnswer {
     /// Turns this into the result after everything was handed back.
     pub(super) fn revert(&mut self) {
-        self.decisions = std::mem::take(&mut self.looks);
-        self.standings = std::mem::take(&mut self.befores);
+        if let Some((decisions, standings)) = self.before.take() {
+            (self.decisions, self.standings) = (decisions, standings);
+        }
         self.leased.iter_mut().for_each(|leased| *leased = 0);
         self.allowed = false;
     }
@@ -71,8 +73,8 @@ impl CallDraft {
         charged_at: Nanos,
         at: Option<Nanos>,
     ) -> CallDraft {
-        let mut entries: SmallVec<[BucketEntry; 8]> = SmallVec::with_capacity(charges.len());
-        let mut parts: SmallVec<[CallPart; 8]> = SmallVec::with_capacity(charges.len());
+        let mut entries: Vec<BucketEntry> = Vec::with_capacity(charges.len());
+        let mut parts: Vec<CallPart> = Vec::with_capacity(charges.len());
         for (index, charge) in charges.iter().enumerate() {
             let version = registry.version(charge.limit);
             let key = version.data.namer().key(registry.prefix(), charge.key, charge.tag);
@@ -93,7 +95,7 @@ impl CallDraft {
             });
             parts.push(CallPart { index, version, unchanged: None });
         }
-        CallDraft { call: ScriptCall { verb, entries, at }, parts }
+        CallDraft { call: ScriptCall { verb, entries, at }, parts, can_be_undone: false }
     }
 
     /// The indices of its charges, in the order of its entries.
@@ -102,10 +104,10 @@ impl CallDraft {
     }
 
     /// Splits it into calls for one hash tag each: their keys are in one slot.
-    pub(super) fn by_tag(self) -> Vec<CallDraft> {
+    pub(super) fn by_tag(&mut self) -> Vec<CallDraft> {
         let (verb, at) = (self.call.verb, self.call.at);
         let mut groups: Vec<CallDraft> = Vec::new();
-        for (entry, parts) in self.call.entries.into_iter().zip(self.parts) {
+        for (entry, parts) in self.call.entries.drain(..).zip(self.parts.drain(..)) {
             let group = groups.iter_mut().find(|group| group.call.entries[0].key.tag() == entry.key.tag());
             match group {
                 Some(group) => {
@@ -113,19 +115,22 @@ impl CallDraft {
                     group.parts.push(parts);
                 }
                 None => {
-                    let call = ScriptCall { verb, entries: SmallVec::from_iter([entry]), at };
-                    groups.push(CallDraft { call, parts: SmallVec::from_iter([parts]) });
+                    let call = ScriptCall { verb, entries: vec![entry], at };
+                    groups.push(CallDraft { call, parts: vec![parts], can_be_undone: false });
                 }
             }
         }
+        let is_split = groups.len() > 1;
+        groups.iter_mut().for_each(|group| group.can_be_undone = is_split);
         groups
     }
 
     /// The call that hands back all that was taken; `None` if nothing was.
     pub(super) fn undo(&self, result: &RoundAnswer) -> Option<CallDraft> {
         let mut back = CallDraft {
-            call: ScriptCall { verb: CallVerb::HandBack, entries: SmallVec::new(), at: self.call.at },
-            parts: SmallVec::new(),
+            call: ScriptCall { verb: CallVerb::HandBack, entries: Vec::new(), at: self.call.at },
+            parts: Vec::new(),
+            can_be_undone: false,
         };
         for (index, (entry, parts)) in self.call.entries.iter().zip(&self.parts).enumerate() {
             let cost = if result.taken[index] { entry.cost.get() } else { 0 };
@@ -150,19 +155,19 @@ impl CallDraft {
     /// Sends the call; while states are found in other numbers, migrates them and sends it again. If that does not end,
     /// the request is refused, which is safe: deciding without the server would not be.
     pub(super) async fn send<L: Link>(
-        mut self,
+        &mut self,
         link: &L,
         registry: &LimitRegistry,
         in_time: DeadlineCheck<'_>,
-    ) -> Result<(CallDraft, RoundAnswer), StoreError> {
+    ) -> Result<RoundAnswer, StoreError> {
         let (mut poisoned, mut round) = (0, 0);
         loop {
             round += 1;
             let answer = link.call(&self.call).await?;
             poisoned += answer.poisoned;
             if answer.outcome != CallOutcome::Migrate {
-                let result = replay(&self, answer)?;
-                return Ok((self, RoundAnswer { poisoned, ..result }));
+                let result = replay(self, answer)?;
+                return Ok(RoundAnswer { poisoned, ..result });
             }
             let at = answer.at;
             let contended: SmallVec<[bool; 8]> =
@@ -170,8 +175,8 @@ impl CallDraft {
             let (states, none) = self.migrate(registry, answer);
             poisoned += none;
             if round >= ROUNDS || !in_time() {
-                let result = refuse_for_now(&self, &contended, states, at).ok_or(StoreError::Contended)?;
-                return Ok((self, RoundAnswer { poisoned, ..result }));
+                let result = refuse_for_now(self, &contended, states, at).ok_or(StoreError::Contended)?;
+                return Ok(RoundAnswer { poisoned, ..result });
             }
         }
     }
@@ -202,9 +207,9 @@ impl CallDraft {
             entry.text = migrated.version.data.text();
             entry.spare = migrated.version.extra_idle_time();
             states.push(migrated.state.clone());
-            entry.migrated = Some((raw, migrated.state));
+            entry.migrated = Some(Box::new((raw, migrated.state)));
             parts.version = migrated.version;
-            parts.unchanged = migrated.unchanged;
+            parts.unchanged = migrated.unchanged.map(Box::new);
         }
         (states, poisoned)
     }

@@ -27,7 +27,7 @@ impl Link for Servers {
         Ok(CallAnswer {
             at: NOW.saturating_add(Nanos::from_secs(nth)),
             outcome: if self.contended { CallOutcome::Migrate } else { CallOutcome::Done },
-            found: SmallVec::from_elem(found, call.entries.len()),
+            found: vec![found; call.entries.len()],
             leased: SmallVec::from_elem(0, call.entries.len()),
             poisoned: 0,
         })
@@ -62,12 +62,17 @@ fn take<'a>(charges: &'a [Charge<'a>]) -> StrictRequest<'a> {
     StrictRequest { intent: Intent::Take, charges, wants: &[], charged_at: Nanos::ZERO, at: None }
 }
 
+fn draft(registry: &LimitRegistry, request: StrictRequest<'_>) -> CallDraft {
+    CallDraft::of(registry, request).unwrap()
+}
+
 #[test]
 fn a_charge_on_several_servers_is_as_old_as_its_oldest_part() {
     let (servers, registry) = (Servers::default(), LimitRegistry::new("t"));
     let limit = named(&registry);
     let charges = [b"a".as_slice(), b"b", b"c"].map(|key| Charge::new(&limit, key, Cost::ONE));
-    let asked = block_on_ready(execute(&servers, &registry, take(&charges), &|| true)).unwrap();
+    let asked = block_on_ready(execute(&servers, &registry, &mut draft(&registry, take(&charges)), &|| true))
+        .unwrap();
     assert!(asked.verdict.allowed);
     assert_eq!(asked.verdict.at, NOW, "what is handed back is aged by that");
     let clocks: Vec<Nanos> = asked.standings.iter().map(|standing| standing.at).collect();
@@ -82,14 +87,16 @@ fn what_others_keep_changing_is_refused_for_now() {
             (Servers { contended: true, ..Servers::default() }, LimitRegistry::new("t"));
         let limit = named(&registry);
         let charges = [Charge::new(&limit, b"a", Cost::ONE)];
-        let asked = block_on_ready(execute(&servers, &registry, take(&charges), &|| in_time)).unwrap();
+        let asked =
+            block_on_ready(execute(&servers, &registry, &mut draft(&registry, take(&charges)), &|| in_time))
+                .unwrap();
         assert!(!asked.verdict.allowed && asked.contended);
         let soon = Outcome::Denied { retry_after: Nanos::from_millis(5) };
         assert_eq!(asked.verdict.decisions[0].outcome, soon);
         assert_eq!(servers.calls.load(Ordering::SeqCst), calls);
         // A peek takes nothing, so there is nothing to refuse.
         let peek = StrictRequest { intent: Intent::Peek, ..take(&charges) };
-        let peeked = block_on_ready(execute(&servers, &registry, peek, &|| in_time));
+        let peeked = block_on_ready(execute(&servers, &registry, &mut draft(&registry, peek), &|| in_time));
         assert_eq!(peeked.unwrap_err(), StoreError::Contended);
     }
 }

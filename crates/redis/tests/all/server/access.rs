@@ -15,7 +15,7 @@ use super::process::{Redis, free_port};
 /// All permissions that Tidegate needs: these commands, on its own keys.
 pub(crate) const PERMISSIONS: &str = "resetkeys ~tidegate:1:* resetchannels -@all +eval +evalsha +time +mget +set +del \
                            +pexpire +lindex +llen +lpush +lrange +lset +ltrim +rpop +rpush +zadd +zcard +zrange \
-                           +zrem +zremrangebyscore +ping";
+                           +zrem +zremrangebyscore +zscore +ping";
 
 /// What nodes need in addition to wake each other.
 pub(crate) const WAKE_UPS: &str = "&tidegate:1:wake +publish +subscribe";

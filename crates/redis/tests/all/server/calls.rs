@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use smallvec::smallvec;
 use tidegate_core::{Cost, Limit, Nanos, Quota};
 use tidegate_redis::{
     BucketEntry, BucketKey, CallAnswer, CallVerb, FoundState, Heartbeat, Link, LinkError, RedisClient,
@@ -49,7 +48,7 @@ pub(crate) fn entry(key: &str, limit: Limit) -> BucketEntry {
 }
 
 pub(crate) fn call(verb: CallVerb, entry: BucketEntry) -> ScriptCall {
-    ScriptCall { verb, entries: smallvec![entry], at: None }
+    ScriptCall { verb, entries: vec![entry], at: None }
 }
 
 /// Takes one.

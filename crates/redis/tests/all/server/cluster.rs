@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::smallvec;
 use tidegate::engine::bursts::BurstState;
 use tidegate::engine::{Limiter, Policy, Request};
 use tidegate::{Carry, Charge, Clock, Cost, Intent, LimitRef, MonotonicClock, Store};
@@ -99,8 +98,7 @@ async fn keys_are_asked_for_where_they_are() {
     assert_eq!(shares.iter().sum::<u64>(), 61, "sixty, and the nodes");
     assert!(shares.iter().all(|&share| share >= 5), "{shares:?}");
 
-    let two =
-        ScriptCall { verb: CallVerb::Take, entries: smallvec![bucket("tag1"), bucket("tag2")], at: None };
+    let two = ScriptCall { verb: CallVerb::Take, entries: vec![bucket("tag1"), bucket("tag2")], at: None };
     match server.call(&two).await {
         Err(LinkError::Refused(why)) => assert!(why.starts_with("CROSSSLOT"), "{why}"),
         other => panic!("they are in two slots: {other:?}"),

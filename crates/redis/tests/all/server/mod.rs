@@ -1,7 +1,7 @@
 //! The client against real servers that are killed, suspended, full, locked, clustered or failed over.
 
-mod access;
-mod calls;
+pub(crate) mod access;
+pub(crate) mod calls;
 mod cluster;
 mod conformance;
 mod failures;
@@ -10,4 +10,5 @@ mod maintenance;
 mod process;
 mod sentinel;
 mod sharing;
+pub(crate) mod together;
 mod wake_ups;

@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueHint};
 
-use super::words::{RouteCommand, commands, is_list};
+use super::words::{RouteCommand, commands, is_list, is_stream};
 use crate::control::api::route::{ApiRoute, RouteAccess};
 use crate::control::api::shape::BodyShape;
 
@@ -85,6 +85,10 @@ other users of the machine can see a process's arguments.
 
 Exit status: 0 done, 1 refused by the server or no answer, 2 wrong usage or an invalid document.";
 
+const STREAM_HELP: &str = "\
+Prints the data of each event as a line of JSON, until it is interrupted. When the server ends the stream, it is asked for
+again.";
+
 fn with_arguments(command: Command, route: &ApiRoute) -> Command {
     let role = match route.access {
         RouteAccess::Open => String::new(),
@@ -92,8 +96,9 @@ fn with_arguments(command: Command, route: &ApiRoute) -> Command {
     };
     let mut command = command.about(format!("{}{role}", route.about.trim_end_matches('.')));
     for name in route.path_names() {
-        command =
-            command.arg(Arg::new(argument_id("path", name)).value_name(name.to_uppercase()).required(true));
+        let argument = Arg::new(argument_id("path", name)).value_name(name.to_uppercase()).required(true);
+        // Names that others have given, and ids of older versions, may begin with a hyphen.
+        command = command.arg(argument.allow_hyphen_values(true));
     }
     if !matches!(route.body, BodyShape::None) {
         let body = Arg::new("body").value_name("JSON|FILE|-").required(true).value_hint(ValueHint::FilePath);
@@ -112,11 +117,32 @@ fn with_arguments(command: Command, route: &ApiRoute) -> Command {
         command =
             command.arg(flag.help("All pages, not only one").conflicts_with(argument_id("query", "cursor")));
     }
-    connection_arguments(command, is_list(route))
+    if is_stream(route) {
+        let count = Arg::new("count").long("count").value_name("N");
+        let count = count.value_parser(clap::value_parser!(u64).range(1..));
+        let command = command.arg(count.help("End after this many events")).after_help(STREAM_HELP);
+        return connection_arguments(command);
+    }
+    let formats = if is_list(route) { LIST_FORMATS } else { FORMATS };
+    format_argument(connection_arguments(command), formats)
 }
 
-pub(super) fn connection_arguments(command: Command, is_list: bool) -> Command {
-    let formats = if is_list { &["text", "json", "csv", "lines"][..] } else { &["text", "json"] };
+/// The output formats of commands.
+pub(super) const FORMATS: &[&str] = &["text", "json"];
+/// Those of commands that print lists.
+const LIST_FORMATS: &[&str] = &["text", "json", "csv", "lines"];
+
+pub(super) fn format_argument(command: Command, formats: &'static [&'static str]) -> Command {
+    command.arg(
+        Arg::new("format")
+            .long("format")
+            .value_parser(clap::builder::PossibleValuesParser::new(formats))
+            .default_value("text")
+            .help("Output format"),
+    )
+}
+
+pub(super) fn connection_arguments(command: Command) -> Command {
     let flag = |name: &'static str, value: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name(value).help(help).help_heading("Connection")
     };
@@ -129,13 +155,6 @@ pub(super) fn connection_arguments(command: Command, is_list: bool) -> Command {
         .arg(flag("token-file", "FILE", "File with the token"))
         .arg(flag("connection", "FILE", "File with `server` and `token`"))
         .arg(flag("ca", "FILE", "PEM file of certificates to trust for https"))
-        .arg(
-            Arg::new("format")
-                .long("format")
-                .value_parser(clap::builder::PossibleValuesParser::new(formats))
-                .default_value("text")
-                .help("Output format"),
-        )
 }
 
 /// The id of an argument. Names of path segments and of parameters may be the same.

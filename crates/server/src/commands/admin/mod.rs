@@ -1,10 +1,11 @@
 //! `tidegate admin`: every route of the admin API as a command. `words` names the commands, `arguments` makes their
-//! flags, both from the table of routes; `connection` finds the server and the token; `output` prints tables. `top` is
-//! `tidegate top`.
+//! flags, both from the table of routes; `connection` finds the server and the token; `output` prints tables, and `stream`
+//! prints events as they come. `top` is `tidegate top`.
 
 mod arguments;
 mod connection;
 mod output;
+mod stream;
 pub(super) mod top;
 mod top_screen;
 mod words;
@@ -24,13 +25,13 @@ use super::http_client::{HttpAnswer, HttpCall, HttpClientError, ServerTarget};
 use super::print;
 use crate::bounds::{API_BODY_BYTES_MAX, CHECK_TIMEOUT, LONG_CALL_TIMEOUT};
 use crate::commands::terminal::exit::{CommandFailure, display_path, print_stderr, read_text};
-use crate::commands::terminal::paint::{Paint, printable};
+use crate::commands::terminal::paint::Paint;
 use crate::control::api::PREFIX;
 use crate::control::api::route::ApiRoute;
 use crate::control::api::shape::BodyShape;
 use arguments::argument_id;
 use connection::AdminConnection;
-use words::{RouteCommand, is_list, is_long};
+use words::{RouteCommand, is_list, is_long, is_stream};
 
 pub(super) fn run(args: &AdminArgs) -> Result<(), CommandFailure> {
     let (RouteCommand { route, .. }, matches) =
@@ -38,8 +39,13 @@ pub(super) fn run(args: &AdminArgs) -> Result<(), CommandFailure> {
     let connection = AdminConnection::find(matches)?;
     let target = ServerTarget::parse(&connection.server).map_err(usage)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(running)?;
-    let format = matches.get_one::<String>("format").map_or("text", String::as_str);
+    // A stream has only one format, and no flag for it.
+    let format = matches.try_get_one::<String>("format").ok().flatten().map_or("text", String::as_str);
     let mut call = call(route, matches, &connection, format)?;
+    if is_stream(route) {
+        let count = matches.get_one::<u64>("count").copied();
+        return runtime.block_on(stream::print_events(&target, &call, connection.ca.as_deref(), count));
+    }
     let path = call.path.clone();
     let follows = is_list(route) && matches.get_flag("all");
     let (mut items, mut count): (Vec<Value>, usize) = (Vec::new(), 0);
@@ -186,8 +192,11 @@ fn check(answer: &HttpAnswer, document: &str) -> Result<(), CommandFailure> {
     if answer.status.is_success() {
         return Err(CommandFailure::Invalid);
     }
-    let detail = body.get("detail").and_then(Value::as_str).map(printable);
-    let detail = detail.unwrap_or_else(|| "no Tidegate admin API answers there".to_owned());
+    let refusal = output::refusal(&body);
+    let more = refusal.as_ref().map(|refusal| refusal.more.as_slice()).unwrap_or_default();
+    more.iter().for_each(|line| print_stderr(format_args!("{line}\n")));
+    let detail =
+        refusal.map_or_else(|| "no Tidegate admin API answers there".to_owned(), |refusal| refusal.told);
     let told = format!("the server answered {}: {detail}", answer.status);
     // An invalid document is not a failure of the server: the exit status tells them apart.
     Err(if is_refused { CommandFailure::Usage(told) } else { CommandFailure::Running(told) })

@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use super::arguments::connection_arguments;
+use super::arguments::{FORMATS, connection_arguments, format_argument};
 use super::connection::AdminConnection;
 use super::top_screen::screen;
 use super::{check, running, usage};
@@ -17,7 +17,7 @@ use crate::bounds::CHECK_TIMEOUT;
 use crate::commands::http_client::{HttpCall, ServerTarget};
 use crate::commands::print;
 use crate::commands::terminal::exit::CommandFailure;
-use crate::commands::terminal::paint::Paint;
+use crate::commands::terminal::paint::{Paint, Tone, printable};
 use crate::control::api::PREFIX;
 
 /// What was given to `tidegate top`.
@@ -26,7 +26,8 @@ pub(crate) struct TopArgs(ArgMatches);
 
 const HELP: &str = "\
 Shows decisions, denials by limit, the busiest keys, the store and the nodes, refreshed until Ctrl-C. If the output is
-not a terminal, it prints one screen and ends. The server and the token are found as by `tidegate admin`.
+not a terminal, it prints one screen and ends. While the server does not answer, the last screen stays, with the reason.
+The server and the token are found as by `tidegate admin`.
 
 Exit status: 0 ended, 1 refused by the server or no answer, 2 wrong usage.";
 
@@ -50,7 +51,8 @@ impl Args for TopArgs {
             .value_parser(clap::value_parser!(u16).range(1..=3_600))
             .default_value("1")
             .help("Time between two screens");
-        connection_arguments(command.arg(once).arg(interval), false).after_help(HELP)
+        let command = connection_arguments(command.arg(once).arg(interval));
+        format_argument(command, FORMATS).after_help(HELP)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -72,17 +74,31 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), CommandFailure> {
     let is_json = args.0.get_one::<String>("format").is_some_and(|format| format == "json");
     let follows = std::io::stdout().is_terminal() && !args.0.get_flag("once") && !is_json;
     let pause = args.0.get_one::<u16>("interval").copied().unwrap_or(1);
+    let mut last: Option<String> = None;
     loop {
-        let (overview, keys) = (server.get("/overview")?, server.get("/hot-keys?limit=10")?);
-        if is_json {
-            return print(&format!("{}\n", serde_json::json!({ "overview": overview, "hot_keys": keys })));
-        }
-        let text = screen(&overview, &keys, &server.connection.server, Paint::stdout());
+        let text = match server.now() {
+            Ok((overview, keys)) if is_json => {
+                return print(&format!(
+                    "{}\n",
+                    serde_json::json!({ "overview": overview, "hot_keys": keys })
+                ));
+            }
+            Ok((overview, keys)) => {
+                last.insert(screen(&overview, &keys, &server.connection.server, Paint::stdout())).clone()
+            }
+            // The server may be starting again: what was seen last stays.
+            Err(failure) => {
+                let Some(last) = &last else { return Err(failure) };
+                let why = printable(&failure.to_string().replace('\n', " "));
+                format!("{}\n\n{last}", Paint::stdout().tone(Tone::Bad, format!("no answer: {why}")))
+            }
+        };
         print(&format!("{}{text}", if follows { CLEAR } else { "" }))?;
         if !follows {
             return Ok(());
         }
-        server.runtime.block_on(tokio::time::sleep(Duration::from_secs(pause.into())));
+        // A timer can only be made inside a runtime, so it is made in the block and not before it.
+        server.runtime.block_on(async { tokio::time::sleep(Duration::from_secs(pause.into())).await });
     }
 }
 
@@ -94,6 +110,11 @@ struct TopServer {
 }
 
 impl TopServer {
+    /// The overview, and the hottest keys.
+    fn now(&self) -> Result<(Value, Value), CommandFailure> {
+        Ok((self.get("/overview")?, self.get("/hot-keys?limit=10")?))
+    }
+
     fn get(&self, path: &str) -> Result<Value, CommandFailure> {
         let mut headers = HeaderMap::new();
         if let Some(token) = &self.connection.token {

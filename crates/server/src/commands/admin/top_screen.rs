@@ -75,7 +75,7 @@ fn hot_keys(keys: &Value, paint: Paint) -> String {
         if rows.is_empty() {
             continue;
         }
-        text.push_str(&heading(paint, &format!("{title:>12}  key, since the start of the node")));
+        text.push_str(&heading(paint, &format!("{title:>12}  key, in the last minute")));
         for key in rows {
             text.push_str(&format!(
                 "  {:>12}  {}  {}\n",

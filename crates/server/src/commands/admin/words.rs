@@ -22,11 +22,11 @@ pub(super) fn commands() -> Vec<RouteCommand> {
         let (subject, verb) = words(route);
         RouteCommand { subject, verb, route }
     };
-    routes().iter().filter(|route| !is_stream(route)).map(named).collect()
+    routes().iter().map(named).collect()
 }
 
-/// Does the route answer without end? `tidegate top` is the command for that.
-fn is_stream(route: &ApiRoute) -> bool {
+/// Does the route answer with events, until it is interrupted?
+pub(super) fn is_stream(route: &ApiRoute) -> bool {
     matches!(route.answer, crate::control::api::shape::AnswerShape::Events(_))
 }
 

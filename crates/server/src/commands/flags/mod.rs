@@ -205,7 +205,8 @@ pub(crate) struct Simulate {
     /// Policy file
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: String,
-    /// Trace file: one JSON request per line, each with its time in `at_ms`; `-` is standard input
+    /// Trace file: one JSON request per line, each with its time in `at_ms`, and if it has an `id`, the decision repeats it;
+    /// `-` is standard input
     #[arg(long, value_name = "FILE|-")]
     pub(crate) trace: String,
     /// Settings file of a server: trust scores are computed by its `trust`, in the time of the trace, for requests that

@@ -27,7 +27,8 @@ use tidegate_database::{Database, DatabaseError, UnixMillis};
 
 use limits::AccessLimits;
 pub(crate) use new_token::{
-    CreateTokenError, CreatedToken, TokenRequest, create_token, create_token_once, first_token, token_entry,
+    CreateTokenError, CreatedToken, TokenRequest, create_token, create_token_once, first_token, new_id,
+    token_entry,
 };
 pub(crate) use oidc::Oidc;
 pub use principal::Principal;

@@ -128,9 +128,16 @@ fn prepared(request: TokenRequest) -> Result<(CreatedToken, StoredToken, AuditEn
     Ok((CreatedToken { id, secret }, token, entry))
 }
 
-/// The name of a token, which is no secret: 72 random bits, so that none is given twice.
-fn new_id() -> Result<String, NoRandomNumbers> {
-    let mut bytes = [0; 9];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| NoRandomNumbers)?;
-    Ok(URL_SAFE_NO_PAD.encode(bytes))
+/// A name for something new: almost 72 random bits, so that none is given twice. It begins with a letter or a digit, because
+/// commands take an argument that begins with `-` for a flag.
+pub(crate) fn new_id() -> Result<String, NoRandomNumbers> {
+    loop {
+        let mut bytes = [0; 9];
+        SystemRandom::new().fill(&mut bytes).map_err(|_| NoRandomNumbers)?;
+        let id = URL_SAFE_NO_PAD.encode(bytes);
+        // One name in 32 begins with `-` or `_`. Drawing it again keeps all others equally likely.
+        if id.starts_with(|first: char| first.is_ascii_alphanumeric()) {
+            return Ok(id);
+        }
+    }
 }

@@ -18,11 +18,14 @@ pub(crate) struct ApiAnswer {
     status: StatusCode,
     headers: Vec<(HeaderName, HeaderValue)>,
     body: AnswerBody,
+    /// The version of the policy that it tells of.
+    version: Option<u64>,
 }
 
 #[derive(Debug)]
 enum AnswerBody {
-    Json(Value),
+    /// The text of a JSON document.
+    Json(String),
     /// A page of a list, and the cursor of the next one.
     List(Vec<Value>, Option<String>),
     /// A text, and its media type.
@@ -100,24 +103,27 @@ impl AnswerFormat {
 impl ApiAnswer {
     /// 200 with JSON.
     pub(crate) fn json(body: &impl Serialize) -> ApiAnswer {
-        let body = serde_json::to_value(body).expect("answers are plain JSON");
-        ApiAnswer { status: StatusCode::OK, headers: Vec::new(), body: AnswerBody::Json(body) }
+        ApiAnswer::ok(AnswerBody::Json(serde_json::to_string(body).expect("answers are plain JSON")))
+    }
+
+    fn ok(body: AnswerBody) -> ApiAnswer {
+        ApiAnswer { status: StatusCode::OK, headers: Vec::new(), body, version: None }
     }
 
     /// 200 with a page of a list. `next` is the cursor of the next page, if there is one.
     pub(crate) fn list(items: Vec<Value>, next: Option<String>) -> ApiAnswer {
-        ApiAnswer { status: StatusCode::OK, headers: Vec::new(), body: AnswerBody::List(items, next) }
+        ApiAnswer::ok(AnswerBody::List(items, next))
     }
 
     /// 200 with a text.
     pub(crate) fn text(text: String, media_type: &'static str) -> ApiAnswer {
-        ApiAnswer { status: StatusCode::OK, headers: Vec::new(), body: AnswerBody::Text(text, media_type) }
+        ApiAnswer::ok(AnswerBody::Text(text, media_type))
     }
 
     /// 200 with server-sent events, until their sender is dropped.
     pub(crate) fn events(feed: mpsc::Receiver<Bytes>) -> ApiAnswer {
         let feed = EventFeed(Arc::new(Mutex::new(Some(feed))));
-        ApiAnswer { status: StatusCode::OK, headers: Vec::new(), body: AnswerBody::Events(feed) }
+        ApiAnswer::ok(AnswerBody::Events(feed))
     }
 
     /// The same with the status 201, and where the new entry is found.
@@ -129,16 +135,14 @@ impl ApiAnswer {
 
     /// The same with the version of the policy as `ETag`.
     #[must_use]
-    pub(crate) fn version(self, version: u64) -> ApiAnswer {
+    pub(crate) fn version(mut self, version: u64) -> ApiAnswer {
+        self.version = Some(version);
         self.header(ETAG, &format!("\"{version}\""))
     }
 
     /// The number of the version that it tells of.
     pub(crate) fn told_version(&self) -> Option<u64> {
-        match &self.body {
-            AnswerBody::Json(body) => body.get("version")?.as_u64(),
-            _ => None,
-        }
+        self.version
     }
 
     /// The same with one more header, unless its value cannot be sent.
@@ -153,7 +157,7 @@ impl ApiAnswer {
     pub(crate) fn render(self, view: &AnswerView<'_>) -> Response<Bytes> {
         let (mut next_page, mut feed) = (None, None);
         let (text, media_type) = match self.body {
-            AnswerBody::Json(body) => (format!("{body}\n"), JSON),
+            AnswerBody::Json(text) => (text + "\n", JSON),
             AnswerBody::Text(text, media_type) => (text, media_type),
             AnswerBody::Events(events) => {
                 feed = Some(events);

@@ -120,11 +120,43 @@ impl ApiCall {
 fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     let mut reader = serde_json::Deserializer::from_slice(body);
     serde_path_to_error::deserialize(&mut reader)
-        .map_err(|error| ApiError::body(&pointer(error.path()), error.inner()))
+        .map_err(|error| ApiError::body(&pointer(error.path()), in_plain_words(&error.inner().to_string())))
         .and_then(|value| {
             reader.end().map_err(|error| ApiError::body("", &error))?;
             Ok(value)
         })
+}
+
+/// What serde says about a value, without the names of types of this program.
+fn in_plain_words(told: &str) -> String {
+    let Some((seen, rest)) = told.rsplit_once(", expected ") else { return told.to_owned() };
+    let (wanted, place) = rest.rsplit_once(" at line ").unwrap_or((rest, ""));
+    let whole = |most: u64| format!("a whole number, not negative and at most {most}");
+    let wanted = match wanted {
+        "u8" => whole(u8::MAX.into()),
+        "u16" => whole(u16::MAX.into()),
+        "u32" => whole(u32::MAX.into()),
+        "u64" | "usize" => whole(u64::MAX),
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number".to_owned(),
+        "f32" | "f64" => "a number".to_owned(),
+        "a string" | "string" => "a text".to_owned(),
+        "a boolean" => "true or false".to_owned(),
+        "a sequence" => "a list".to_owned(),
+        "a map" => "a JSON object".to_owned(),
+        object if object.starts_with("struct ") => "a JSON object".to_owned(),
+        other => other.to_owned(),
+    };
+    let seen = match seen {
+        "invalid type: map" => "an object is wrong here",
+        "invalid type: sequence" => "a list is wrong here",
+        // Of a list where an object is wanted, serde counts the elements.
+        counted if counted.starts_with("invalid length ") && wanted == "a JSON object" => {
+            "a list is wrong here"
+        }
+        other => other,
+    };
+    let place = if place.is_empty() { String::new() } else { format!(" at line {place}") };
+    format!("{seen}, expected {wanted}{place}")
 }
 
 /// A JSON pointer to where a value is wrong.

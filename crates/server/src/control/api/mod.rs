@@ -46,18 +46,16 @@ pub(crate) async fn respond(
     head: Parts,
     body: Bytes,
 ) -> Response<Bytes> {
-    let answered = answer_to(&node, client, &head, body).await;
+    let found = find(&head.method, head.uri.path().strip_prefix(PREFIX).unwrap_or_default());
+    let shape = found.as_ref().ok().and_then(|(route, _)| route.listed());
+    let answered = answer_to(&node, client, &head, body, found).await;
     let is_head = head.method == Method::HEAD;
     let mut response = match answered {
-        Ok(answer) => {
-            let path = head.uri.path().strip_prefix(PREFIX).unwrap_or_default();
-            let route = find(&head.method, path).ok().map(|(route, _)| route);
-            answer.render(&AnswerView {
-                format: AnswerFormat::of(&head.headers),
-                query: head.uri.query().unwrap_or_default(),
-                shape: route.and_then(ApiRoute::listed),
-            })
-        }
+        Ok(answer) => answer.render(&AnswerView {
+            format: AnswerFormat::of(&head.headers),
+            query: head.uri.query().unwrap_or_default(),
+            shape,
+        }),
         Err(error) => error.render(),
     };
     if is_head {
@@ -72,11 +70,11 @@ async fn answer_to(
     client: AdminClient,
     head: &Parts,
     body: Bytes,
+    found: Result<(&'static ApiRoute, PathValues), ApiError>,
 ) -> Result<ApiAnswer, ApiError> {
     let control = node.control().ok_or(ApiError::NoControlPlane)?;
-    let path = head.uri.path().strip_prefix(PREFIX).unwrap_or_default();
     let address = client.address_of(node, &head.headers);
-    let (route, values) = match find(&head.method, path) {
+    let (route, values) = match found {
         Ok(found) => found,
         // Such calls are limited, too.
         Err(error) => {

@@ -94,6 +94,11 @@ impl ApiRoute {
     /// The values in a path of this route; `None` for another path. Segments of the table that are not values match
     /// themselves only.
     pub(crate) fn matches(&self, path: &str) -> Option<PathValues> {
+        // Most routes differ in what comes before their first value.
+        let before_values = self.path.split('{').next().unwrap_or_default();
+        if !path.starts_with(before_values) {
+            return None;
+        }
         let (mut wanted, mut seen) = (self.path.split('/'), path.split('/'));
         let mut values = Vec::new();
         loop {

@@ -87,7 +87,7 @@ async fn start(
     let Some((_, text)) = database.candidate(id).await? else { return Ok(None) };
     let (Some(control), Ok(run)) = (node.control(), new_live_id()) else { return Ok(None) };
     let (compiling, name) = (Arc::clone(node), id.to_owned());
-    let compiled = control.run_long(move || compile(&compiling, &name, &text)).await;
+    let compiled = control.run_own(move || compile(&compiling, &name, &text)).await;
     let compiled = compiled.unwrap_or_else(|| Err("compiling it failed unexpectedly".to_owned()));
     match &compiled {
         Ok(_) => tracing::info!(candidate = id, "a candidate decides beside the policy"),

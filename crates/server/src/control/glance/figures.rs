@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::busy::BusyFigures;
 use crate::control::candidates::CANDIDATE_PREFIX;
 use crate::node::Node;
 use crate::observe::readiness::Readiness;
@@ -113,11 +114,14 @@ pub(crate) struct NodeFigures {
     pub(crate) kill_switch: bool,
     /// By how many tokens all nodes together may exceed a limit.
     pub(crate) overshoot_bound: u64,
+    /// Its busiest keys of late.
+    #[serde(default)]
+    pub(crate) busy: BusyFigures,
 }
 
 impl NodeFigures {
     /// The figures of a node, and how it is now.
-    pub(super) fn of(node: &Node, figures: Figures) -> NodeFigures {
+    pub(super) fn of(node: &Node, figures: Figures, busy: BusyFigures) -> NodeFigures {
         let readiness = Readiness::of(node);
         let problems = readiness.unready.iter().chain(&readiness.degraded);
         let mut bounds = node.shared().map(|shared| shared.store.overshoot_bounds()).unwrap_or_default();
@@ -131,7 +135,13 @@ impl NodeFigures {
             store_up: node.shared().map(|shared| shared.health().up),
             kill_switch: node.limiter().kill_switch(),
             overshoot_bound: bounds.iter().map(|(_, bound)| *bound).max().unwrap_or_default(),
+            busy,
         }
+    }
+
+    /// As much of it as other nodes are told.
+    pub(crate) fn told(&self) -> NodeFigures {
+        NodeFigures { busy: self.busy.told(), ..self.clone() }
     }
 }
 

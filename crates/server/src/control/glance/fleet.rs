@@ -125,7 +125,7 @@ pub(super) async fn tell(node: &Node, before: Option<ToldByNode>) -> Option<Told
     let figures = control.glance().latest();
     if let Some(database) = control.database() {
         if control.running().source != PolicySource::Database {
-            let figures = serde_json::to_string(&*figures).ok();
+            let figures = serde_json::to_string(&figures.told()).ok();
             let reported = database.report(&NodeReport { figures, ..report }).await;
             control.set_database_problem(reported.err().map(|error| error.to_string()));
         }
@@ -133,7 +133,7 @@ pub(super) async fn tell(node: &Node, before: Option<ToldByNode>) -> Option<Told
     }
     let shared = node.shared()?;
     let (version, since_millis) = (report.version, report.since.get());
-    let told = ToldNode { version, since_millis, figures: NodeFigures::clone(&figures) };
+    let told = ToldNode { version, since_millis, figures: figures.told() };
     let told = ToldByNode { id: report.id, text: serde_json::to_vec(&told).ok()? };
     match shared.store.tell_fleet(&told, before.as_ref()).await {
         Ok(()) => Some(told),

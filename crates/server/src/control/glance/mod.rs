@@ -1,11 +1,13 @@
 //! The figures of now and of the last hour, on this node and on the whole fleet.
 //!
 //! Each second the node's counters are read (`reading`), and the difference to the reading before are the figures of that
-//! second (`figures`). They are also added up in steps of half a minute, for an hour (`last_hour`). With a database each node
+//! second (`figures`). They are also added up in steps of half a minute, for an hour (`last_hour`). The busiest keys are those
+//! of the step that goes on and of the one before (`busy`). With a database each node
 //! writes its figures there, else on the Redis that nodes share, and whoever asks gets the sum over all nodes (`fleet`);
 //! without either, those of this node.
 //! `overview` is what the API shows. No decision waits for any of it.
 
+pub(crate) mod busy;
 mod figures;
 pub(crate) mod fleet;
 pub(super) mod last_hour;
@@ -17,14 +19,17 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tidegate::Clock;
+use tidegate_database::UnixMillis;
 use tokio::sync::Semaphore;
 
+use busy::BusyFigures;
 use figures::{Figures, NodeFigures};
 use fleet::FleetCache;
 use last_hour::LastHour;
 use reading::Reading;
 
 use crate::bounds::OVERVIEW_STREAMS_MAX;
+use crate::control::startup::unix_millis;
 use crate::node::Node;
 
 /// How often the counters are read.
@@ -79,24 +84,30 @@ impl Glance {
 
 /// Reads the counters of a node once a second, until the runtime ends.
 pub(super) async fn watch(node: Arc<Node>) {
-    let mut before = read(&node).await;
+    // When the span of busy keys that goes on was started, and the one before.
+    let mut spans = [unix_millis(node.clock().wall()); 2];
+    let mut before = read(&node, spans[1]).await.map(|(reading, _)| reading);
     if let Some(control) = node.control() {
-        control.glance().latest.store(Arc::new(NodeFigures::of(&node, Figures::default())));
+        let nothing = NodeFigures::of(&node, Figures::default(), BusyFigures::default());
+        control.glance().latest.store(Arc::new(nothing));
     }
     let mut told = None;
     loop {
         tokio::time::sleep(INTERVAL).await;
         let began = node.clock().now();
-        let reading = read(&node).await;
+        let reading = read(&node, spans[1]).await;
         let took = Duration::from(node.clock().now().saturating_sub(began));
-        if let (Some(glance), Some(reading), Some(before)) =
-            (node.control().map(|control| control.glance()), &reading, &before)
+        let (reading, busy) = reading.unzip();
+        if let (Some(glance), Some(reading), Some(busy), Some(before)) =
+            (node.control().map(|control| control.glance()), &reading, busy, &before)
         {
             let figures = reading.since(before);
             let step = glance.last_hour().add(node.clock().wall(), &figures);
-            glance.latest.store(Arc::new(NodeFigures::of(&node, figures)));
+            glance.latest.store(Arc::new(NodeFigures::of(&node, figures, busy)));
             told = fleet::tell(&node, told).await;
             if let Some(finished) = step {
+                node.limiter().start_busy_span();
+                spans = [unix_millis(node.clock().wall()), spans[0]];
                 fleet::keep(&node, &finished).await;
             }
         }
@@ -105,8 +116,9 @@ pub(super) async fn watch(node: Arc<Node>) {
     }
 }
 
-/// The counters now. They are read on a thread for long work, because there may be very many.
-async fn read(node: &Arc<Node>) -> Option<Reading> {
-    let reading = Arc::clone(node);
-    tokio::task::spawn_blocking(move || Reading::of(&reading)).await.ok()
+/// The counters now, and the busiest keys since a time. They are read on a thread for long work, because there may be very
+/// many.
+async fn read(node: &Arc<Node>, since: UnixMillis) -> Option<(Reading, BusyFigures)> {
+    let node = Arc::clone(node);
+    tokio::task::spawn_blocking(move || (Reading::of(&node), BusyFigures::of(&node, since))).await.ok()
 }

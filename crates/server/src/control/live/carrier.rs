@@ -1,6 +1,7 @@
 //! Who carries live entries from node to node, and keeps them: the database, else the Redis that nodes share, else the
 //! memory of this node.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tidegate::Nanos;
@@ -28,6 +29,26 @@ pub(super) enum LiveCarrier<'n> {
     Memory,
 }
 
+/// When these entries of a kind were last used on any node, as far as the carrier was told. A Redis that does not answer has
+/// told nothing: the entries are shown all the same.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn told_uses(
+    node: &Node,
+    kind: LiveKind,
+    ids: &[String],
+) -> Result<HashMap<String, UnixMillis>, DatabaseError> {
+    match LiveCarrier::of(node).uses(kind, ids).await {
+        Ok(uses) => Ok(uses),
+        Err(CarrierError::Database(error)) => Err(error),
+        Err(CarrierError::Redis(error)) => {
+            tracing::debug!(%error, "when live entries were used on other nodes cannot be read");
+            Ok(HashMap::new())
+        }
+    }
+}
+
 /// Why a carrier does not answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CarrierError {
@@ -38,7 +59,7 @@ pub(super) enum CarrierError {
 }
 
 /// An entry that was added or removed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct LiveNews {
     pub(super) id: String,
     pub(super) sequence: u64,
@@ -83,6 +104,42 @@ impl<'n> LiveCarrier<'n> {
         };
         let is_last = news.len() < PAGE as usize;
         Ok(Some(CarriedPage { head, news, is_last }))
+    }
+
+    /// Tells the other nodes when entries were used. In memory each node knows its own.
+    pub(super) async fn tell_uses(&self, uses: &[(String, UnixMillis)]) -> Result<(), CarrierError> {
+        match self {
+            LiveCarrier::Memory => Ok(()),
+            LiveCarrier::Database(database) => Ok(database.note_live_uses(uses).await?),
+            LiveCarrier::Redis(shared) => {
+                let millis = |time: &UnixMillis| u64::try_from(time.get()).unwrap_or_default();
+                let uses: Vec<(String, u64)> =
+                    uses.iter().map(|(id, time)| (id.clone(), millis(time))).collect();
+                Ok(shared.store.tell_live_uses(&uses).await?)
+            }
+        }
+    }
+
+    /// When these entries of a kind were last used on any node, as far as it was told.
+    async fn uses(
+        &self,
+        kind: LiveKind,
+        ids: &[String],
+    ) -> Result<HashMap<String, UnixMillis>, CarrierError> {
+        match self {
+            LiveCarrier::Memory => Ok(HashMap::new()),
+            LiveCarrier::Database(database) => {
+                Ok(database.live_uses(kind.as_str()).await?.into_iter().collect())
+            }
+            LiveCarrier::Redis(shared) => {
+                let times = shared.store.live_uses(ids).await?;
+                let told = ids
+                    .iter()
+                    .zip(times)
+                    .filter_map(|(id, time)| Some((id.clone(), UnixMillis::new(i64::try_from(time?).ok()?))));
+                Ok(told.collect())
+            }
+        }
     }
 
     /// Makes a change, all of it or nothing; in memory there is nothing to do. Only a database has an audit, and remembers

@@ -1,8 +1,5 @@
 //! Adding and removing live entries through the admin API.
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::Value;
 use tidegate_database::{AuditEntry, ChangeAnswer, LiveChangeOutcome};
 use tidegate_document::{DocumentNode, parse};
@@ -12,6 +9,7 @@ use super::carrier::{CarrierError, LiveCarrier};
 use super::entry::{LiveBody, LiveEntry};
 use super::following::apply;
 use crate::bounds::LIVE_ENTRIES_MAX;
+use crate::control::access::new_id;
 use crate::control::api::{ApiCall, ApiError};
 use crate::control::masked_policy::masked_document;
 use crate::control::startup::unix_millis;
@@ -34,15 +32,12 @@ pub(crate) struct LiveDeed {
     pub(crate) answer: Option<ChangeAnswer>,
 }
 
-/// A name for a new entry: 72 random bits, so that none is given twice.
+/// A name for a new entry.
 ///
 /// # Errors
 /// When the system has no random numbers.
 pub(crate) fn new_live_id() -> Result<String, ApiError> {
-    let mut bytes = [0; 9];
-    let filled = SystemRandom::new().fill(&mut bytes);
-    filled.map_err(|_| ApiError::Unavailable("the system has no random numbers".to_owned()))?;
-    Ok(URL_SAFE_NO_PAD.encode(bytes))
+    new_id().map_err(|_| ApiError::Unavailable("the system has no random numbers".to_owned()))
 }
 
 impl LiveDeed {
@@ -136,7 +131,8 @@ pub(super) async fn write(
     let (board, now) = (call.control().live(), unix_millis(call.now));
     let full = || {
         ApiError::Conflict(format!(
-            "there are {LIVE_ENTRIES_MAX} live entries of this kind: remove some, or give them an end with `until`"
+            "there are {LIVE_ENTRIES_MAX} live entries of this kind, or too many on Redis with those that ended in the last \
+             hour: remove some, or give them an end with `until`"
         ))
     };
     let key_used = || {
@@ -199,5 +195,20 @@ impl From<CarrierError> for ApiError {
             CarrierError::Database(error) => error.into(),
             CarrierError::Redis(_) => ApiError::Unavailable(error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_entries_do_not_look_like_flags() {
+        let ids: std::collections::BTreeSet<String> =
+            (0..4_000).map(|_| new_live_id().expect("there are random numbers")).collect();
+        assert_eq!(ids.len(), 4_000, "a name is given twice");
+        assert!(ids.iter().all(|id| id.len() == 12), "{ids:?}");
+        let begins_well = |id: &String| id.as_bytes()[0].is_ascii_alphanumeric();
+        assert_eq!(ids.iter().find(|id| !begins_well(id)), None);
     }
 }

@@ -3,14 +3,13 @@
 use serde_json::{Map, Value, json};
 use tidegate::Nanos;
 use tidegate::engine::{Limiter, RuleSet};
-use tidegate_policy::{Descriptor, Gate, GateStage, PathSpelling, Policy};
+use tidegate_policy::{Descriptor, Gate, GateStage, PathSpelling, Policy, Request};
 
 use super::LiveBoard;
 use super::entry::{LiveEntry, LiveKind};
 use crate::control::api::rfc3339;
 use crate::control::startup::unix_millis;
 use crate::node::store::NodeStore;
-use crate::wire;
 
 /// The largest `who`, as JSON, in bytes.
 const WHO_BYTES_MAX: usize = 4_096;
@@ -66,11 +65,10 @@ pub(crate) fn applies(
     board: &LiveBoard,
     limiter: &Limiter<NodeStore>,
     rules: &RuleSet,
-    request: &str,
+    request: &Request<'_>,
     now: Nanos,
 ) -> Vec<LiveEntry> {
-    let Ok(request) = wire::request(request) else { return Vec::new() };
-    let facts = rules.facts(&request);
+    let facts = rules.facts(request);
     let holds = |live: &RuleSet| {
         let stages = [GateStage::Unidentified, GateStage::Identified];
         let found = |gate: &Gate| stages.iter().any(|stage| gate.find(*stage, &facts, now).is_some());

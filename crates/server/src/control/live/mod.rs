@@ -4,18 +4,21 @@
 //! [`carrier`] keeps them and carries them from node to node; every node follows it ([`following`]) and has a copy of all
 //! entries here. [`gates`] compiles blocks and exemptions for the engine, which decides by them, and [`overrides`] the
 //! overrides of limits; [`changing`] is how the admin API adds and removes entries. [`acting`] resets keys and grants
-//! tokens, and [`reduced`] keeps of a request what the other nodes need for that.
+//! tokens, [`reduced`] keeps of a request what the other nodes need for that, and [`renumbering`] writes buckets in the numbers
+//! of an override.
 
 pub(crate) mod acting;
 mod answers;
-mod carrier;
+pub(crate) mod carrier;
 pub(crate) mod changing;
 pub(crate) mod entry;
 mod following;
 pub(crate) mod gates;
 mod kill_switch;
+mod override_window;
 pub(crate) mod overrides;
 mod reduced;
+mod renumbering;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,12 +53,28 @@ pub(crate) struct LiveBoard {
 #[derive(Debug, Default)]
 struct KnownLive {
     entries: BTreeMap<String, LiveEntry>,
+    /// What has to be known of all entries each time; `None` if they have changed since. There may be very many, and they are
+    /// looked at five times a second.
+    summary: Option<EntrySummary>,
     /// The spelling of paths that the gates are compiled with; `None` if they are not those of the entries.
     compiled: Option<PathSpelling>,
     /// The same for overrides.
     compiled_overrides: Option<PathSpelling>,
     overrides: CompiledOverrides,
+    /// The overrides that were added or have ended since overrides were last compiled.
+    changed_overrides: Vec<LiveEntry>,
+    /// Those of them whose buckets the store has not written in their new numbers, because it did not answer.
+    unwritten_overrides: Vec<LiveEntry>,
     told_uses: ToldUses,
+}
+
+/// What has to be known of all entries each time.
+#[derive(Clone, Copy, Debug)]
+struct EntrySummary {
+    /// When the first of them ends, if one does.
+    first_end: Option<UnixMillis>,
+    /// Is one of them the kill switch?
+    is_killed: bool,
 }
 
 impl LiveBoard {

@@ -8,9 +8,11 @@ use serde_json::{Value, json};
 use tidegate::engine::{OverrideRule, OverrideUse, Overrides};
 use tidegate::{Clock, Nanos, OverrideNumbers, Rate};
 use tidegate_database::UnixMillis;
-use tidegate_policy::{PathSpelling, Policy, Rule, override_share};
+use tidegate_policy::{PathSpelling, Policy, Problem, Rule, override_share};
 
+use super::carrier::LiveCarrier;
 use super::entry::LiveEntry;
+use super::override_window::window_text;
 use super::{KnownLive, LiveBoard, gates};
 use crate::control::startup::unix_millis;
 use crate::node::Node;
@@ -65,7 +67,7 @@ impl OverrideBody {
                 Ok(policy) => Ok(policy.rules.rules()[0].numbers),
                 Err(error) => {
                     let first = error.problems.iter().find(|problem| problem.is_error());
-                    Err(first.map_or_else(|| error.to_string(), |problem| problem.message.clone()))
+                    Err(first.map_or_else(|| error.to_string(), told))
                 }
             }
         };
@@ -91,19 +93,30 @@ impl OverrideBody {
         if counts && self.burst.is_some() {
             return Err(("/burst", format!("`{}` counts in windows, which have no burst", rule.name)));
         }
-        let limit = rule.limit.at(numbers.into());
-        let limit =
-            limit.map_err(|wrong| (member, format!("`{}` cannot have these numbers: {wrong}", rule.name)))?;
         if let (true, OverrideNumbers::Fixed { rate: Some(rate), .. }) = (counts, numbers) {
             let window = rule.numbers.window;
-            if Rate::new(limit.capacity().into(), window).ok() != Some(rate) {
+            let spread = u128::from(rate.tokens()) * u128::from(window.get());
+            if !spread.is_multiple_of(u128::from(rate.nanos())) {
+                let window = window_text(window);
                 let wanted =
                     format!("`{}` counts per {window}: give a whole number for that window", rule.name);
                 return Err((member, wanted));
             }
         }
+        let limit = rule.limit.at(numbers.into());
+        limit.map_err(|wrong| (member, format!("`{}` cannot have these numbers: {wrong}", rule.name)))?;
         Ok(())
     }
+}
+
+/// A problem of a limit, in one line: what is wrong, what is wanted, and how to mend it.
+fn told(problem: &Problem) -> String {
+    let mut told = problem.message.clone();
+    if !problem.want.is_empty() {
+        told += &format!("; it must be {}", problem.want);
+    }
+    problem.hint.iter().for_each(|hint| told += &format!("; {hint}"));
+    told
 }
 
 /// The overrides that are compiled already, by their ids, for a spelling of paths.
@@ -123,10 +136,10 @@ pub(super) struct OverrideWork {
     spelling: PathSpelling,
 }
 
-/// How often the uses of overrides are told to the database.
+/// How often the uses of overrides are told to the carrier.
 const REPORT_PAUSE: Nanos = Nanos::from_secs(3);
 
-/// What the database was told about the uses of overrides.
+/// What the carrier was told about the uses of overrides.
 #[derive(Debug, Default)]
 pub(super) struct ToldUses {
     at: Nanos,
@@ -134,9 +147,12 @@ pub(super) struct ToldUses {
 }
 
 impl LiveBoard {
-    /// Tells the database which overrides were used since it was last told, now and then.
+    /// Tells the carrier which overrides were used since it was last told, now and then.
     pub(super) async fn tell_uses(&self, node: &Node) {
-        let Some(database) = node.control().and_then(|control| control.database()) else { return };
+        let carrier = LiveCarrier::of(node);
+        if matches!(carrier, LiveCarrier::Memory) {
+            return;
+        }
         let now = node.clock().now();
         let used: Vec<(String, Nanos)> = {
             let mut known = self.known();
@@ -159,7 +175,7 @@ impl LiveBoard {
         // All nodes in the same order, so that none waits for a row that another has locked.
         rows.sort();
         // If it does not answer, it is told the next time.
-        if database.note_live_uses(&rows).await.is_ok() {
+        if carrier.tell_uses(&rows).await.is_ok() {
             self.known().told_uses.uses.extend(used);
         }
     }

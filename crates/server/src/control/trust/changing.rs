@@ -1,5 +1,7 @@
 //! Changing what is known about users through the admin API.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use tidegate::engine::trust::{AccountFacts, TrustAccount, TrustBook};
 use tidegate_database::AuditEntry;
@@ -59,6 +61,25 @@ pub(crate) async fn set_facts(
     let deed = TrustDeed { call, kind: "facts", user: Some(user), count: 1, reason, detail };
     let edit = |_: &str, account: &mut TrustAccount| account.facts = facts;
     change(&deed, vec![user.to_owned()], &edit, None).await
+}
+
+/// Sets the facts about several users, all of them or none; on Redis, which has no transactions of this size, some hundred at a
+/// time. To do it again changes nothing, so no idempotency key is needed.
+///
+/// # Errors
+/// The same.
+pub(crate) async fn set_all_facts(
+    call: &ApiCall,
+    facts: &BTreeMap<String, AccountFacts>,
+) -> Result<(), ApiError> {
+    let (count, reason) = (facts.len().max(1) as u64, call.reason()?);
+    let deed = TrustDeed { call, kind: "facts", user: None, count, reason, detail: None };
+    let edit = |user: &str, account: &mut TrustAccount| {
+        if let Some(facts) = facts.get(user) {
+            account.facts = *facts;
+        }
+    };
+    change(&deed, facts.keys().cloned().collect(), &edit, None).await
 }
 
 /// Counts outcomes, which are in the order of their users and have each user once. With an idempotency key that was used

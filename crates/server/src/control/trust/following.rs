@@ -72,7 +72,7 @@ impl Carried for FollowedAccounts<'_> {
         news.into_iter().for_each(|news| self.book.set_account(&news.user, news.account));
     }
 
-    fn replace(&self, all: Vec<AccountNews>) {
+    async fn replace(&self, all: Vec<AccountNews>) {
         // The last of a user counts: it may have been changed while everything was read.
         let last: HashMap<&str, _> = all.iter().map(|news| (news.user.as_str(), news.account)).collect();
         let known = last.into_iter().filter_map(|(user, account)| Some((user, account?)));

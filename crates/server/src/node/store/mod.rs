@@ -112,6 +112,13 @@ impl Store for NodeStore {
         }
     }
 
+    fn send_together(&self, poll: &mut dyn FnMut()) {
+        match self {
+            NodeStore::Local(_) => poll(),
+            NodeStore::Shared(shared) => shared.store.send_together(poll),
+        }
+    }
+
     fn hand_back(&self, charges: &[Charge<'_>], at: Nanos) {
         match self {
             NodeStore::Local(memory) => memory.hand_back(charges, at),

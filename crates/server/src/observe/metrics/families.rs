@@ -100,7 +100,7 @@ families! {
     KEY_SLOTS: Gauge "tidegate_key_slots" []
         "Number of key slots in the store.";
     KEYS_EVICTED: Counter "tidegate_keys_evicted_total" []
-        "Idle keys whose slot was given to another key. An idle key has no state to lose.";
+        "Idle keys that were forgotten to make room for others. An idle key has no state to lose.";
     KEYS_OVERFLOWED: Counter "tidegate_keys_overflowed_total" []
         "Charges of keys that found no free slot and were made to the limit's shared overflow bucket.";
     STORE_BYTES: Gauge "tidegate_store_bytes" []
@@ -108,7 +108,7 @@ families! {
     STORE_UP: Gauge "tidegate_store_up" []
         "1 while the shared store is available, and in local mode; 0 while limits use their on_store_error.";
     STORE_CALLS: Counter "tidegate_store_calls_total" []
-        "Calls to the shared store about limits. The local store makes none.";
+        "Calls to the shared store about limits; what a candidate asks counts too, also if it is sent with the decision's own call. The local store makes none.";
     STORE_CALL_DURATION: Histogram "tidegate_store_call_seconds" []
         "Time that these calls took, those that failed included.";
     STORE_ERRORS: Counter "tidegate_store_errors_total" ["kind"]

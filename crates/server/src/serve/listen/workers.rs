@@ -1,5 +1,6 @@
 //! The worker threads, each with its own single-threaded runtime. A connection stays on the thread it was assigned to,
-//! so its state is never shared between threads.
+//! so its state is never shared between threads. Connections of the admin listener have a thread of their own: they delay no
+//! decision, and a health check waits neither for decisions nor for the control plane, whose thread answers the admin API.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,6 +34,8 @@ pub(crate) struct Job {
 #[derive(Debug)]
 pub(crate) struct Workers {
     threads: Vec<Worker>,
+    /// The thread of the admin listener.
+    admin: Worker,
 }
 
 #[derive(Debug)]
@@ -59,14 +62,20 @@ impl Workers {
     pub(crate) fn start(count: Option<usize>) -> std::io::Result<Workers> {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let count = count.unwrap_or_else(|| cores() - 1);
-        let threads = (0..count.max(1)).map(Worker::start).collect::<Result<_, _>>()?;
-        Ok(Workers { threads })
+        let worker = |number: usize| Worker::start(format!("worker-{number}"));
+        let threads = (0..count.max(1)).map(worker).collect::<Result<_, _>>()?;
+        Ok(Workers { threads, admin: Worker::start("admin".to_owned())? })
     }
 
-    /// Gives a connection to the thread that has the fewest connections.
+    /// Gives a connection to the thread of its listener, or to the one that has the fewest connections.
     pub(crate) fn assign(&self, job: Job) {
         let load = |worker: &&Worker| worker.load.load(Ordering::Relaxed);
-        let worker = self.threads.iter().min_by_key(load).expect("`start` creates at least one thread");
+        let worker = match job.listener {
+            Listener::Admin => &self.admin,
+            Listener::Http | Listener::Grpc | Listener::Resp => {
+                self.threads.iter().min_by_key(load).expect("`start` creates at least one thread")
+            }
+        };
         worker.load.fetch_add(1, Ordering::Relaxed);
         let load_guard = LoadGuard(Arc::clone(&worker.load));
         // A thread ends only when the server does.
@@ -75,10 +84,10 @@ impl Workers {
 }
 
 impl Worker {
-    fn start(number: usize) -> std::io::Result<Worker> {
+    fn start(name: String) -> std::io::Result<Worker> {
         let (sender, mut jobs) = mpsc::unbounded_channel::<(Job, LoadGuard)>();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
+        std::thread::Builder::new().name(name).spawn(move || {
             runtime.block_on(async move {
                 while let Some((job, load_guard)) = jobs.recv().await {
                     // A panic ends only this connection's task.

@@ -21,6 +21,8 @@ pub struct TraceLine<'a> {
     pub at: Nanos,
     /// The text of `at_ms`.
     pub at_text: &'a str,
+    /// The JSON of `id`, which the decision repeats.
+    pub id: Option<&'a str>,
     /// The request.
     pub request: Request<'a>,
 }
@@ -31,7 +33,7 @@ pub struct TraceLine<'a> {
 /// When it is not a request.
 pub fn request(text: &str) -> Result<Request<'_>, RequestError> {
     let mut request = Request::new();
-    read(text, false, &mut request)?;
+    whole_object(text, Members { request: &mut request, trace: None })?;
     Ok(request)
 }
 
@@ -40,25 +42,38 @@ pub fn request(text: &str) -> Result<Request<'_>, RequestError> {
 /// # Errors
 /// When it is not a request with a time.
 pub fn trace_line(text: &str) -> Result<TraceLine<'_>, RequestError> {
-    let mut line = TraceLine { at: Nanos::ZERO, at_text: "", request: Request::new() };
-    let at = read(text, true, &mut line.request)?;
+    let mut line = TraceLine { at: Nanos::ZERO, at_text: "", id: None, request: Request::new() };
+    let mut trace = TraceMembers::default();
+    whole_object(text, Members { request: &mut line.request, trace: Some(&mut trace) })?;
     let missing = || RequestError {
         message: "`at_ms` is missing: the time of the request in milliseconds".into(),
         column: 1,
     };
-    (line.at, line.at_text) = at.ok_or_else(missing)?;
+    (line.at, line.at_text) = trace.at.ok_or_else(missing)?;
+    line.id = trace.id;
     Ok(line)
 }
 
-/// The member with the time of a request in a trace.
-const AT_MS: &str = "at_ms";
+/// The members that only a line of a trace has: the time of the request, and a name for it.
+const TRACE_MEMBERS: [&str; 2] = ["at_ms", "id"];
 
-type At<'a> = Option<(Nanos, &'a str)>;
+/// The longest `id` of a line.
+const ID_BYTES_MAX: usize = 256;
 
-fn read<'a>(text: &'a str, with_time: bool, request: &mut Request<'a>) -> Result<At<'a>, RequestError> {
-    let mut at = None;
-    whole_object(text, Members { request, at: &mut at, with_time })?;
-    Ok(at)
+#[derive(Default)]
+struct TraceMembers<'a> {
+    at: Option<(Nanos, &'a str)>,
+    id: Option<&'a str>,
+}
+
+impl<'de> TraceMembers<'de> {
+    fn read<M: MapAccess<'de>>(&mut self, name: &str, map: &mut M) -> Result<(), M::Error> {
+        match name {
+            "id" => self.id = Some(value(map, name, id)?),
+            _ => self.at = Some(value(map, name, at_ms)?),
+        }
+        Ok(())
+    }
 }
 
 /// Parses a text that is one JSON object.
@@ -78,7 +93,7 @@ impl<'de> DeserializeSeed<'de> for NestedRequest<'_, 'de> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
-        json.deserialize_map(Members { request: self.0, at: &mut None, with_time: false })
+        json.deserialize_map(Members { request: self.0, trace: None })
     }
 }
 
@@ -86,8 +101,8 @@ impl<'de> DeserializeSeed<'de> for NestedRequest<'_, 'de> {
 /// it.
 struct Members<'m, 'de> {
     request: &'m mut Request<'de>,
-    at: &'m mut At<'de>,
-    with_time: bool,
+    /// For a line of a trace.
+    trace: Option<&'m mut TraceMembers<'de>>,
 }
 
 impl<'de> Visitor<'de> for Members<'_, 'de> {
@@ -97,23 +112,26 @@ impl<'de> Visitor<'de> for Members<'_, 'de> {
         f.write_str("a request: a JSON object")
     }
 
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
+    fn visit_map<M: MapAccess<'de>>(mut self, mut map: M) -> Result<(), M::Error> {
         let mut seen = 0_u32;
         // The caller of an API is trusted to say what the headers are.
         self.request.headers_trusted = true;
         while let Some(TextValue(name)) = map.next_key::<TextValue<'de>>()? {
             let field = RequestField::of_member(&name);
-            if field.is_none() && !(self.with_time && name == AT_MS) {
-                return Err(unknown(&name, self.with_time));
-            }
-            let bit = 1 << field.map_or(FIELDS.len(), |(number, _)| number);
+            let of_trace = || TRACE_MEMBERS.iter().position(|member| *member == name);
+            let number = match (field, &self.trace) {
+                (Some((number, _)), _) => Some(number),
+                (None, Some(_)) => of_trace().map(|number| FIELDS.len() + number),
+                (None, None) => None,
+            };
+            let bit = 1 << number.ok_or_else(|| unknown(&name, self.trace.is_some()))?;
             if seen & bit != 0 {
                 return Err(M::Error::custom(format!("`{name}` is there twice")));
             }
             seen |= bit;
             match field {
                 Some((_, field)) => read_field(field, &name, &mut map, self.request)?,
-                None => *self.at = Some(value(&mut map, &name, at_ms)?),
+                None => self.trace.iter_mut().try_for_each(|trace| trace.read(&name, &mut map))?,
             }
         }
         Ok(())
@@ -141,12 +159,12 @@ fn read_field<'de, M: MapAccess<'de>>(
     Ok(())
 }
 
-fn unknown<E: Error>(name: &str, with_time: bool) -> E {
-    let time = if with_time { ", at_ms" } else { "" };
-    let members = table::members();
+fn unknown<E: Error>(name: &str, is_trace: bool) -> E {
+    let mut members = table::members();
+    members.extend(TRACE_MEMBERS.iter().filter(|_| is_trace));
     let near = tidegate_document::nearest(name, members.iter().copied());
     let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-    E::custom(format!("unknown member `{}`; a request has {}{time}{hint}", cut(name), members.join(", ")))
+    E::custom(format!("unknown member `{}`; a request has {}{hint}", cut(name), members.join(", ")))
 }
 
 /// The value of a member that is text; `None` for null. A whole number counts as its digits, for a client may well
@@ -201,6 +219,13 @@ pub(super) fn cut(text: &str) -> Cow<'_, str> {
 fn credential(text: &str) -> Result<Credential, &'static str> {
     let word = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     word.and_then(Credential::parse).ok_or("\"none\", \"valid\", \"invalid\" or \"unknown_key\"")
+}
+
+fn id(text: &str) -> Result<&str, &'static str> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let is_id = (text.starts_with('"') || is_number) && text.len() <= ID_BYTES_MAX;
+    is_id.then_some(text).ok_or("text or a whole number, of at most 256 bytes")
 }
 
 fn at_ms(text: &str) -> Result<(Nanos, &str), &'static str> {

@@ -81,8 +81,26 @@ fn times_are_exact_and_within_range() {
 }
 
 #[test]
+fn an_id_is_kept_as_it_is_written() {
+    for id in ["\"a\\u0062\"", "\"\"", "7", "-12", "123456789012345678901234567890"] {
+        let text = format!("{{\"id\":{id},\"at_ms\":0}}");
+        assert_eq!(trace_line(&text).unwrap().id, Some(id));
+    }
+    assert_eq!(trace_line("{\"at_ms\":0}").unwrap().id, None);
+    assert!(
+        request("{\"id\":1}").unwrap_err().to_string().contains("unknown member `id`"),
+        "only in a trace"
+    );
+    let long = format!("{{\"at_ms\":0,\"id\":\"{}\"}}", "n".repeat(255));
+    assert!(message(&long).contains("`id`: "), "{}", message(&long));
+}
+
+#[test]
 fn what_is_wrong_is_named() {
     for (line, what) in [
+        (r#"{"at_ms":0,"id":1.5}"#, "`id`: 1.5 is not text or a whole number, of at most 256 bytes"),
+        (r#"{"at_ms":0,"id":null}"#, "`id`: null is not"),
+        (r#"{"at_ms":0,"id":1,"id":2}"#, "`id` is there twice"),
         (r#"{"at_ms":0,"usr":"a"}"#, "unknown member `usr`"),
         (r#"{"at_ms":0,"user":"a","user":"b"}"#, "`user` is there twice"),
         (r#"{"at_ms":0,"user":1.5}"#, "`user`: 1.5 is neither text nor a whole number"),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::{Value, json};
 use tidegate_database::DatabaseKind;
 
 use super::client::{Controlled, ask};
@@ -22,7 +23,8 @@ type ByRole = [u16; 4];
 struct Row {
     /// The method and the path, as in the OpenAPI document.
     route: &'static str,
-    /// The path to ask for. `{tenant}` is a tenant and `{token}` a new token, inside or outside of the subtree.
+    /// The path to ask for. `{tenant}` is a tenant inside or outside of the subtree; `{token}`, `{live}`, `{override}`,
+    /// `{penalty}` and `{candidate}` are new ones, of that tenant if they can be of one.
     path: &'static str,
     /// The body, with the same places.
     sent: Sent,
@@ -72,6 +74,7 @@ const OTHER_NUMBERS: Sent = Json(
 );
 const OFF: Sent = Json("{\"state\":\"off\"}");
 const OUTCOMES: Sent = Json("{\"outcomes\":[{\"user\":\"42\",\"successes\":1}]}");
+const FACTS: Sent = Json("{\"facts\":[]}");
 const RULES: Sent = Yaml("rules: []\n");
 const TOKEN: Sent = Json("{\"role\":\"viewer\",\"tenant\":\"{tenant}\"}");
 
@@ -173,10 +176,10 @@ fn of_tenants_and_versions() -> Vec<Row> {
         row("POST /versions/{n}/restore", "/versions/1/restore", Nothing, 401, editor(200), all(403), all(403)),
         row("GET /candidates", "/candidates", Nothing, 401, all(200), all(403), all(403)),
         row("POST /candidates", "/candidates", WRONG, 401, editor(422), all(403), all(403)),
-        row("GET /candidates/{id}", "/candidates/nope", Nothing, 401, all(404), all(403), all(403)),
-        row("DELETE /candidates/{id}", "/candidates/nope", Nothing, 401, editor(404), all(403), all(403)),
-        row("GET /candidates/{id}/report", "/candidates/nope/report", Nothing, 401, all(404), all(403), all(403)),
-        row("POST /candidates/{id}/promote", "/candidates/nope/promote", Nothing, 401, editor(404), all(403), all(403)),
+        row("GET /candidates/{id}", "/candidates/{candidate}", Nothing, 401, all(200), all(403), all(403)),
+        row("DELETE /candidates/{id}", "/candidates/{candidate}", Nothing, 401, editor(200), all(403), all(403)),
+        row("GET /candidates/{id}/report", "/candidates/{candidate}/report", Nothing, 401, all(200), all(403), all(403)),
+        row("POST /candidates/{id}/promote", "/candidates/{candidate}/promote", Nothing, 401, editor(200), all(403), all(403)),
         row("POST /simulate", "/simulate", TRIAL, 401, all(200), all(200), all(200)),
         row("POST /explain", "/explain", ASKED, 401, all(200), all(200), all(404)),
         row("POST /import", "/import?from=rules", RULES, 401, all(200), all(200), all(200)),
@@ -197,26 +200,91 @@ fn of_live_state() -> Vec<Row> {
         row("POST /keys/reset", "/keys/reset", ASKED, 401, operator(200), operator(200), operator(404)),
         row("POST /keys/grant", "/keys/grant", GRANT, 401, operator(200), all(403), operator(404)),
         row("GET /keys/live", "/keys/live", Nothing, 401, all(200), all(200), all(200)),
-        row("DELETE /keys/live/{id}", "/keys/live/nope", Nothing, 401, operator(404), operator(404), operator(404)),
+        row("DELETE /keys/live/{id}", "/keys/live/{live}", Nothing, 401, operator(200), operator(200), operator(404)),
         row("GET /overrides", "/overrides", Nothing, 401, all(200), all(200), all(200)),
         row("POST /overrides", "/overrides", OTHER_NUMBERS, 401, operator(201), operator(201), operator(404)),
-        row("GET /overrides/{id}", "/overrides/nope", Nothing, 401, all(404), all(404), all(404)),
-        row("DELETE /overrides/{id}", "/overrides/nope", Nothing, 401, operator(404), operator(404), operator(404)),
+        row("GET /overrides/{id}", "/overrides/{override}", Nothing, 401, all(200), all(200), all(404)),
+        row("DELETE /overrides/{id}", "/overrides/{override}", Nothing, 401, operator(200), operator(200), operator(404)),
         row("GET /penalties", "/penalties", Nothing, 401, all(200), all(200), all(200)),
-        row("DELETE /penalties/{id}", "/penalties/nope", Nothing, 401, operator(404), operator(404), operator(404)),
+        row("DELETE /penalties/{id}", "/penalties/{penalty}", Nothing, 401, operator(200), operator(404), operator(404)),
         row("GET /kill-switch", "/kill-switch", Nothing, 401, all(200), all(403), all(403)),
         row("PUT /kill-switch", "/kill-switch", OFF, 401, admin(200), all(403), all(403)),
         row("GET /trust/{user}", "/trust/42", Nothing, 401, all(200), all(403), all(403)),
         row("PUT /trust/{user}", "/trust/42", EMPTY, 401, operator(200), all(403), all(403)),
         row("POST /trust/outcomes", "/trust/outcomes", OUTCOMES, 401, operator(200), all(403), all(403)),
+        row("POST /trust/facts", "/trust/facts", FACTS, 401, operator(200), all(403), all(403)),
     ]
 }
 
+/// A server, and what makes the objects that are asked for.
+struct Asked {
+    server: Controlled,
+    /// A token of an operator of `acme`. Restricted tokens end only what such a token has added.
+    operator: String,
+}
+
+impl Asked {
+    /// The id of what a POST creates, by whoever may create it for this tenant.
+    fn created(&self, path: &str, tenant: &str, body: &str) -> String {
+        let creator = if tenant == "shop" { &self.operator } else { &self.server.admin };
+        let body = serde_json::from_str(&body.replace("{tenant}", tenant)).expect("it is JSON");
+        id_of(&self.server.call(creator, "POST", path, Some(body)).expect(201).json())
+    }
+
+    /// A candidate with the policy in force, so that promoting it changes nothing.
+    fn candidate(&self) -> String {
+        let bearer = format!("Bearer {}", self.server.admin);
+        let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/yaml")];
+        let policy = self.server.call(&self.server.admin, "GET", "/policy", None).expect(200).body;
+        id_of(&ask(self.server.address(), "POST", "/api/v1/candidates", &headers, &policy).expect(201).json())
+    }
+
+    /// A penalty: one that is left, or one of a user who has had none, since a window has one offence of each at most.
+    fn penalty(&self) -> String {
+        let burst = json!({ "name": "burst", "key": ["user"], "window": "1h", "threshold": 1 });
+        let added = self.server.call(&self.server.admin, "POST", "/bursts", Some(burst));
+        assert!([201, 409].contains(&added.status), "it is new or there: {added:?}");
+        let listed = || self.server.call(&self.server.admin, "GET", "/penalties", None).expect(200).json();
+        let mut users = 0_u32;
+        loop {
+            if let Some(penalty) = listed()["items"].as_array().and_then(|items| items.first()) {
+                return id_of(penalty);
+            }
+            assert!(users < 100, "two requests of one user are a burst");
+            let (headers, body) =
+                ([("Content-Type", "application/json")], json!({ "user": format!("hasty-{users}") }));
+            for _ in 0..2 {
+                ask(self.server.server.socket("http"), "POST", "/v1/check", &headers, &body.to_string());
+            }
+            users += 1;
+        }
+    }
+
+    /// The path of a row for a tenant, with a new object if it names one.
+    fn path(&self, row: &Row, tenant: &str) -> String {
+        let filled = row.path.replace("{tenant}", tenant);
+        let Some((_, rest)) = filled.split_once('{') else { return filled };
+        let (kind, _) = rest.split_once('}').expect("a place in braces");
+        let id = match (kind, WHO, OTHER_NUMBERS) {
+            ("token", ..) => self.server.token("viewer", Some(tenant)).0,
+            ("live", Json(who), _) => self.created("/keys/block", tenant, who),
+            ("override", _, Json(numbers)) => self.created("/overrides", tenant, numbers),
+            ("penalty", ..) => self.penalty(),
+            ("candidate", ..) => self.candidate(),
+            _ => panic!("{}: what is {kind}?", row.path),
+        };
+        filled.replace(&format!("{{{kind}}}"), &id)
+    }
+}
+
+fn id_of(object: &Value) -> String {
+    object["id"].as_str().expect("it has an id").to_owned()
+}
+
 /// Asks as one role, for what belongs to one tenant.
-fn status(server: &Controlled, row: &Row, token: Option<&str>, tenant: &str) -> u16 {
-    let needs_token = row.path.contains("{token}");
-    let victim = if needs_token { server.token("viewer", Some(tenant)).0 } else { String::new() };
-    let filled = |text: &str| text.replace("{tenant}", tenant).replace("{token}", &victim);
+fn status(asked: &Asked, row: &Row, token: Option<&str>, tenant: &str) -> u16 {
+    let (server, path) = (&asked.server, asked.path(row, tenant));
+    let filled = |text: &str| text.replace("{tenant}", tenant);
     let (method, _) = row.route.split_once(' ').expect("a method and a path");
     // A stream does not end, so only its head is asked for.
     let method = if row.path == "/stream" { "HEAD" } else { method };
@@ -229,13 +297,20 @@ fn status(server: &Controlled, row: &Row, token: Option<&str>, tenant: &str) -> 
     let bearer = token.map(|token| format!("Bearer {token}"));
     let headers = [("Content-Type", media_type), ("Authorization", bearer.as_deref().unwrap_or_default())];
     let headers: Vec<_> = headers.into_iter().filter(|(_, value)| !value.is_empty()).collect();
-    ask(server.address(), method, &format!("/api/v1{}", filled(row.path)), &headers, &body).status
+    let status = ask(server.address(), method, &format!("/api/v1{path}"), &headers, &body).status;
+    if row.path.contains("{candidate}") {
+        // Only a few run at once. It may be gone already.
+        let path = path.trim_end_matches("/report").trim_end_matches("/promote");
+        server.call(&server.admin, "DELETE", path, None);
+    }
+    status
 }
 
 fn every_route_answers_every_role_as_the_table_says(kind: DatabaseKind) {
     let server = Controlled::start_in(Place::new(kind), "trust: {}\n");
     let tokens = |tenant| ROLES.map(|role| server.token(role, tenant).1);
     let (whole, restricted) = (tokens(None), tokens(Some("acme")));
+    let server = Asked { server, operator: restricted[1].clone() };
     let mut wrong = Vec::new();
     let mut check = |row: &Row, who: String, seen: u16, expected: u16| {
         if seen != expected {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::control::access::client::{ApiReply, ask};
@@ -15,15 +16,21 @@ pub(in crate::control) const PATIENCE: Duration = Duration::from_secs(15);
 
 const TOKEN: &str = "token-of-the-fleet-0123456789abcdef";
 
-/// Five requests an hour for each user, more for trusted ones, and a detector of bursts.
+/// Five requests an hour for each user, more for trusted ones, and detectors of bursts: one whose penalties are warnings
+/// for as long as a test runs, and one that has a second window, which blocks, soon.
 const POLICY: &str = "version: 1
 adaptive: { trust: true }
 limits:
 - { name: per-user, key: [user], match: { path: /limited }, sustained: { rate: 5, window: hour } }
 - { name: counted, key: [user], match: { path: /window }, algorithm: fixed_window, sustained: { rate: 5, window: day } }
 - { name: logged, key: [user], match: { path: /log }, algorithm: sliding_log, sustained: { rate: 5, window: hour } }
+- { name: wide, key: [user], match: { path: /wide }, sustained: { rate: 30, window: hour } }
+- { name: per-key, key: [\"header:x-api-key\"], match: { path: /keyed }, sustained: { rate: 5, window: hour } }
 bursts:
 - { name: burst, key: [ip], window: 60s, threshold: 5, penalty: 600s }
+- { name: quick, key: [client], window: 1s, threshold: 5, penalty: 600s }
+tenants:
+- { id: slow, rate_limit: { sustained: { rate: 1, window: hour } } }
 ";
 
 /// What nodes share.
@@ -43,6 +50,20 @@ pub(super) enum Shared {
 impl Shared {
     pub(super) const ALL: [Shared; 5] =
         [Shared::Strict, Shared::Hybrid, Shared::Database, Shared::Both, Shared::Nothing];
+
+    /// Looks at several kinds of fleet at once, for tests that mostly wait for time to pass.
+    pub(super) fn each_at_once(kinds: &[Shared], look: impl Fn(Shared) + Sync) {
+        std::thread::scope(|scope| {
+            for shared in kinds {
+                scope.spawn(|| look(*shared));
+            }
+        });
+    }
+
+    /// Do its nodes count together?
+    pub(super) fn has_shared_limits(self) -> bool {
+        matches!(self, Shared::Strict | Shared::Hybrid | Shared::Both)
+    }
 }
 
 /// Nodes with a policy from a file.
@@ -56,12 +77,14 @@ pub(super) struct LiveFleet {
 
 impl LiveFleet {
     pub(super) fn start(shared: Shared) -> LiveFleet {
+        LiveFleet::start_with(shared, "")
+    }
+
+    /// The same with more settings.
+    pub(super) fn start_with(shared: Shared, more: &str) -> LiveFleet {
         let home = Home::new();
         home.write("policy.yaml", POLICY);
-        let redis = match shared {
-            Shared::Strict | Shared::Hybrid | Shared::Both => Some(Redis::start()),
-            Shared::Database | Shared::Nothing => None,
-        };
+        let redis = shared.has_shared_limits().then(Redis::start);
         let database = format!("database: {{ url: \"sqlite:{}\" }}\n", home.arg("live.db"));
         let carried = match (shared, &redis) {
             (Shared::Strict, Some(redis)) => redis.settings("strict"),
@@ -70,7 +93,7 @@ impl LiveFleet {
             (Shared::Database, _) => database,
             _ => String::new(),
         };
-        let settings = carried + "trust: {}\n";
+        let settings = carried + "trust: {}\n" + more;
         let mut fleet = LiveFleet { shared, servers: Vec::new(), settings, home, redis };
         let nodes = if shared == Shared::Nothing { 1 } else { 3 };
         fleet.servers = (0..nodes).map(|index| fleet.node(index)).collect();
@@ -168,6 +191,31 @@ impl LiveFleet {
         lines.map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
     }
 
+    /// Everything that the nodes have written where they share it, as bytes: the files of the database, and what Redis
+    /// holds.
+    pub(super) fn kept_bytes(&self) -> Vec<u8> {
+        let mut files = ["live.db", "live.db-wal"].map(|name| self.home.path(name)).to_vec();
+        if let Some(redis) = &self.redis {
+            redis.cli(&["CONFIG", "SET", "rdbcompression", "no"]);
+            assert_eq!(redis.cli(&["SAVE"]), "OK");
+            files.push(redis.dir.join("dump.rdb"));
+        }
+        files.iter().flat_map(|file| std::fs::read(file).unwrap_or_default()).collect()
+    }
+
+    /// Sends a signal to Redis: `STOP`, and it answers nobody until `CONT`.
+    pub(super) fn signal_redis(&self, signal: Signal) {
+        let redis = self.redis.as_ref().expect("this fleet has a Redis");
+        let pid = i32::try_from(redis.pid()).ok().and_then(Pid::from_raw).expect("it runs");
+        kill_process(pid, signal).expect("it can be signalled");
+    }
+
+    /// Does a node decide by its store, and not by what it does without?
+    pub(super) fn has_store(&self, node: usize) -> bool {
+        let ready: Value = serde_json::from_str(&self.admin(node, "/readyz")).expect("it is JSON");
+        !ready["degraded"].as_array().expect("a list").iter().any(|reason| reason["reason"] == "store")
+    }
+
     /// Takes Redis away.
     pub(super) fn lose_redis(&mut self) {
         self.redis = None;
@@ -179,6 +227,6 @@ pub(super) fn user(name: &str) -> Value {
 }
 
 /// A time so many seconds from now, as RFC 3339.
-pub(super) fn in_seconds(seconds: i64) -> String {
+pub(in crate::control) fn in_seconds(seconds: i64) -> String {
     (jiff::Timestamp::now() + jiff::SignedDuration::from_secs(seconds)).to_string()
 }

@@ -48,32 +48,6 @@ fn a_block_and_an_exemption_are_in_force_everywhere_until_they_are_removed() {
 }
 
 #[test]
-fn a_block_ends_by_itself() {
-    for shared in [Shared::Strict, Shared::Database, Shared::Nothing] {
-        let fleet = LiveFleet::start(shared);
-        fleet
-            .api(0, "POST", "/keys/block", &json!({ "who": { "user": "42" }, "until": in_seconds(4) }))
-            .expect(201);
-        fleet.all_say("blocked", &user("42"));
-        fleet.all_say("ok", &user("42"));
-        let listed = fleet.api(0, "GET", "/keys/live", &Value::Null).json();
-        assert_eq!(listed["items"], json!([]));
-    }
-}
-
-#[test]
-fn a_node_that_starts_blocks_from_its_first_request_on() {
-    for shared in [Shared::Strict, Shared::Database] {
-        let mut fleet = LiveFleet::start(shared);
-        fleet.api(0, "POST", "/keys/block", &json!({ "who": { "user": "42" } })).expect(201);
-        for node in 0..fleet.servers.len() {
-            fleet.restart(node);
-            assert_eq!(fleet.check(node, &user("42"))["reason"], "blocked", "{shared:?}");
-        }
-    }
-}
-
-#[test]
 fn what_is_known_stays_in_force_while_redis_is_away() {
     let mut fleet = LiveFleet::start(Shared::Strict);
     fleet.api(0, "POST", "/keys/block", &json!({ "who": { "user": "42" } })).expect(201);

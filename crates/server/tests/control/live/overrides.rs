@@ -1,10 +1,13 @@
 //! Other numbers of a limit for some clients, for a while.
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tidegate_database::DatabaseKind;
 
 use super::fleet::{LiveFleet, PATIENCE, Shared, in_seconds, user};
 use crate::control::access::client::Controlled;
+use crate::control::place::Place;
+use crate::control::policy_client::PolicyServer;
 use crate::support::within;
 
 /// The entry of a limit in a decision.
@@ -14,14 +17,22 @@ fn limit(decision: &Value) -> (u64, u64) {
 }
 
 impl LiveFleet {
-    fn add(&self, node: usize, body: &Value) -> String {
+    pub(super) fn add(&self, node: usize, body: &Value) -> String {
         let made = self.api(node, "POST", "/overrides", body).expect(201);
         let location = made.header("location").expect("where it is");
         location.strip_prefix("/api/v1").expect("a path of the API").to_owned()
     }
 
+    /// Waits until every node decides by an override.
+    fn all_show_override(&self, request: &Value) {
+        for node in 0..self.servers.len() {
+            let what = format!("{:?}: node {node} has an override for {request}", self.shared);
+            within(PATIENCE, &what, || self.peek(node, request)["limits"][0]["override"].is_string());
+        }
+    }
+
     /// Waits until every node shows this limit.
-    fn all_show(&self, limit_of: u64, request: &Value) {
+    pub(super) fn all_show(&self, limit_of: u64, request: &Value) {
         for node in 0..self.servers.len() {
             let what = format!("{:?}: node {node} shows {limit_of} for {request}", self.shared);
             within(PATIENCE, &what, || limit(&self.peek(node, request)).0 == limit_of);
@@ -75,38 +86,66 @@ fn an_override_is_in_force_everywhere_until_it_is_removed() {
     }
 }
 
+/// Whoever is denied takes nothing, and must not wait for what the numbers of before would bring.
 #[test]
-fn an_override_ends_by_itself_and_survives_a_restart() {
-    for shared in [Shared::Strict, Shared::Database, Shared::Nothing] {
-        let mut fleet = LiveFleet::start(shared);
-        let kept = json!({
-            "who": { "user": "42" }, "limit": "per-user",
-            "sustained": { "rate": 60, "window": "hour" }, "burst": { "capacity": 30 },
-        });
-        let path = fleet.add(0, &kept);
-        let brief =
-            json!({ "who": { "user": "43" }, "limit": "per-user", "multiplier": 10, "until": in_seconds(4) });
-        fleet.add(0, &brief);
-        fleet.all_show(30, &user("42"));
-        fleet.all_show(50, &user("43"));
-        fleet.all_show(5, &user("43"));
-        let listed = fleet.api(0, "GET", "/overrides", &Value::Null).expect(200).json();
-        assert_eq!(listed["items"].as_array().map(Vec::len), Some(1), "{listed}");
-        assert_eq!(listed["items"][0]["burst"], json!({ "capacity": 30 }));
-        if shared == Shared::Nothing {
-            continue;
+fn new_numbers_count_at_once_for_whoever_is_denied_already() {
+    for shared in Shared::ALL {
+        let fleet = LiveFleet::start(shared);
+        let nodes = 0..fleet.servers.len();
+        let deny_everywhere = |request: &Value| {
+            for node in nodes.clone() {
+                within(PATIENCE, "the bucket is empty", || fleet.check(node, request)["allowed"] == false);
+            }
+        };
+        deny_everywhere(&user("42"));
+        let fast = json!({ "who": { "user": "42" }, "limit": "per-user", "sustained": { "rate": 5, "window": "second" } });
+        fleet.add(0, &fast);
+        for node in nodes.clone() {
+            let what = format!("{shared:?}: node {node} admits at the rate of the override");
+            within(PATIENCE, &what, || fleet.check(node, &user("42"))["allowed"] == true);
         }
-        for node in 0..fleet.servers.len() {
-            fleet.restart(node);
-            assert_eq!(limit(&fleet.peek(node, &user("42"))).0, 30, "{shared:?}");
+        let slow = json!({ "who": { "user": "43" }, "limit": "per-user", "sustained": { "rate": 1, "window": "day" } });
+        let path = fleet.add(0, &slow);
+        fleet.all_show_override(&user("43"));
+        deny_everywhere(&user("43"));
+        fleet.api(0, "DELETE", &path, &Value::Null).expect(200);
+        for node in nodes.clone() {
+            let what = format!("{shared:?}: node {node} waits for the rate of the limit");
+            let wait = || fleet.peek(node, &user("43"))["retry_after_ms"].as_u64();
+            within(PATIENCE, &what, || wait().is_some_and(|wait| wait <= 720_000));
         }
-        fleet.api(0, "GET", &path, &Value::Null).expect(200);
+    }
+}
+
+/// Nodes write the bucket when they learn of the change. If the store does not answer then, they do it when it does.
+#[test]
+fn new_numbers_count_though_the_store_was_away_when_they_changed() {
+    let fleet = LiveFleet::start(Shared::Both);
+    let nodes = 0..fleet.servers.len();
+    let slow =
+        json!({ "who": { "user": "43" }, "limit": "per-user", "sustained": { "rate": 1, "window": "day" } });
+    let path = fleet.add(0, &slow);
+    fleet.all_show_override(&user("43"));
+    within(PATIENCE, "the bucket is empty", || fleet.check(0, &user("43"))["allowed"] == false);
+    fleet.signal_redis(Signal::STOP);
+    fleet.api(0, "DELETE", &path, &Value::Null).expect(200);
+    for node in nodes.clone() {
+        let what = format!("node {node} has no override any more");
+        within(PATIENCE, &what, || fleet.peek(node, &user("43"))["limits"][0].get("override").is_none());
+        within(PATIENCE, &format!("node {node} decides without its store"), || !fleet.has_store(node));
+    }
+    fleet.signal_redis(Signal::CONT);
+    for node in nodes {
+        within(PATIENCE, &format!("node {node} has its store again"), || fleet.has_store(node));
+        let what = format!("node {node} waits for the rate of the limit");
+        let wait = || fleet.peek(node, &user("43"))["retry_after_ms"].as_u64();
+        within(PATIENCE, &what, || wait().is_some_and(|wait| (1..=720_000).contains(&wait)));
     }
 }
 
 #[test]
 fn when_an_override_was_last_used_is_shown() {
-    for shared in [Shared::Database, Shared::Nothing] {
+    for shared in [Shared::Strict, Shared::Database, Shared::Nothing] {
         let fleet = LiveFleet::start(shared);
         let last = fleet.servers.len() - 1;
         let path = fleet.add(0, &json!({ "who": { "user": "42" }, "limit": "per-user", "multiplier": 2 }));
@@ -168,6 +207,100 @@ fn wrong_overrides_are_refused() {
         }
     }
     fleet.api(0, "GET", "/overrides/nope", &Value::Null).expect(404);
+    for (told, more) in [
+        (
+            "`counted` counts per day",
+            json!({ "limit": "counted", "sustained": { "rate": 1, "window": "366d" } }),
+        ),
+        ("or a duration such as", json!({ "sustained": { "rate": 1, "window": "fortnight" } })),
+        ("must be a whole number from 1 to", json!({ "sustained": { "rate": 0 } })),
+        ("must be a whole number from 1 to", json!({ "burst": { "capacity": 0 } })),
+        ("did you mean `per-user`?", json!({ "limit": "per_usr", "multiplier": 2 })),
+        ("expected a number", json!({ "multiplier": "2" })),
+    ] {
+        let body = body(more);
+        let refused = fleet.api(0, "POST", "/overrides", &body);
+        assert!(refused.body.contains(told), "{body}: {}", refused.body);
+    }
+}
+
+/// Otherwise a cut to three an hour would be a raise to three a second.
+#[test]
+fn a_rate_without_a_window_is_in_the_window_of_the_limit() {
+    for shared in [Shared::Strict, Shared::Database, Shared::Nothing] {
+        let fleet = LiveFleet::start(shared);
+        for (name, window) in [("per-user", "hour"), ("counted", "day"), ("logged", "hour")] {
+            let wanted = json!({ "who": { "user": "42" }, "limit": name, "sustained": { "rate": 3 } });
+            let made = fleet.api(0, "POST", "/overrides", &wanted).expect(201).json();
+            let meant = json!({ "rate": 3, "window": window });
+            assert_eq!(made["sustained"], meant, "{shared:?}: {made}");
+            let path = format!("/overrides/{}", made["id"].as_str().expect("an id"));
+            let shown = fleet.api(0, "GET", &path, &Value::Null).expect(200).json();
+            assert_eq!(shown["sustained"], meant, "{shared:?}: {shown}");
+        }
+        fleet.all_show(3, &json!({ "user": "42", "path": "/window" }));
+        let asked = json!({ "request": user("42") });
+        let found = fleet.api(0, "POST", "/keys/lookup", &asked).expect(200).json();
+        let limit = &found["explanation"]["limits"][0]["bucket"]["limit"];
+        assert!(limit.as_str().is_some_and(|limit| limit.contains("1 per 1200s")), "{shared:?}: {found}");
+        if shared == Shared::Database {
+            let audit = fleet.api(0, "GET", "/audit?kind=override_added", &Value::Null).expect(200).json();
+            let windows = audit["items"].as_array().expect("a list").iter();
+            let windows: Vec<&Value> = windows.map(|item| &item["detail"]["sustained"]["window"]).collect();
+            assert_eq!(windows, ["hour", "day", "hour"], "{audit}");
+        }
+    }
+}
+
+#[test]
+fn a_window_is_demanded_where_the_limit_has_several() {
+    const POLICY: &str = "version: 1
+limits:
+- { name: bucket, sustained: { rate: 10, window: 90s } }
+- { name: per-ip, algorithm: sliding_window, key: [ip], sustained: { rate: 20, window: minute } }
+tenants:
+- { id: top, rate_limit: { sharing: enforce, sustained: { rate: 10, window: minute } } }
+- { id: below, parent: top, rate_limit: { sustained: { rate: 9, window: second } } }
+";
+    let server = PolicyServer::with_policy(DatabaseKind::Sqlite, POLICY);
+    let add = |limit: &str, sustained: Value| {
+        let body = json!({ "who": { "user": "42" }, "limit": limit, "sustained": sustained });
+        server.api.post("/overrides", &body)
+    };
+    for (limit, window) in [("bucket", "90s"), ("per-ip", "minute"), ("tenant:top", "minute")] {
+        for rate in [json!({ "rate": 3 }), json!({ "rate": 3, "window": null })] {
+            let made = add(limit, rate).expect(201).json();
+            assert_eq!(made["sustained"], json!({ "rate": 3, "window": window }), "{limit}");
+        }
+    }
+    let told = |limit: &str, sustained: Value| {
+        let refused = add(limit, sustained).expect(422).json();
+        assert_eq!(refused["pointer"], "/sustained", "{refused}");
+        refused["detail"].as_str().unwrap_or_default().to_owned()
+    };
+    // Its own rate is by the second, and what its parent leaves it by the minute.
+    let several = told("tenant:below", json!({ "rate": 3 }));
+    assert!(several.contains("different windows (second, minute): give a window"), "{several}");
+    add("tenant:below", json!({ "rate": 3, "window": "second" })).expect(201);
+    // Less than one a window, and no whole number of them.
+    for rate in [5, 61] {
+        let hourly = told("per-ip", json!({ "rate": rate, "window": "hour" }));
+        assert_eq!(hourly, "`per-ip` counts per minute: give a whole number for that window");
+    }
+    add("per-ip", json!({ "rate": 120, "window": "hour" })).expect(201);
+}
+
+/// Each of three nodes has a third of a rate, which it may write with a longer window.
+#[test]
+fn the_window_of_a_limit_is_not_that_of_a_share() {
+    let place = Place::new(DatabaseKind::Sqlite);
+    let settings = place.home.write("nodes.yaml", "store: { nodes: 3 }\n");
+    let server = PolicyServer::start_in(place, &["--config", &settings]);
+    let policy = "version: 1\nlimits:\n- { name: a, key: [user], sustained: { rate: 10, window: minute } }\n";
+    server.api.ask("PUT", "/policy", &["Content-Type: application/yaml"], policy).expect(200);
+    let body = json!({ "who": { "user": "42" }, "limit": "a", "sustained": { "rate": 6 } });
+    let made = server.api.post("/overrides", &body).expect(201).json();
+    assert_eq!(made["sustained"], json!({ "rate": 6, "window": "minute" }));
 }
 
 #[test]
@@ -181,6 +314,9 @@ fn ancestors_still_bind_and_a_tenant_changes_only_what_is_below_it() {
     };
     let body =
         |tenant: &str, limit: &str| json!({ "who": { "tenant": tenant }, "limit": limit, "multiplier": 10 });
+    // Of other limits it does not even learn the names.
+    let unknown = ask(&own, "POST", "/overrides", &body("shop", "tenant:shop/othr"));
+    assert!(unknown.status >= 400 && !unknown.body.contains("did you mean"), "{}", unknown.body);
     // A private limit binds nobody below.
     let enforced =
         json!({ "id": "acme", "rate_limit": { "sharing": "enforce", "sustained": { "rate": 9 } } });

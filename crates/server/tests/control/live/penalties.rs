@@ -6,31 +6,40 @@ use super::fleet::{LiveFleet, PATIENCE, Shared};
 use crate::support::within;
 
 #[test]
-fn a_penalty_is_listed_and_lifted() {
+fn a_block_holds_on_every_node_and_over_a_restart_until_it_is_lifted() {
     for shared in [Shared::Strict, Shared::Hybrid, Shared::Nothing] {
-        let fleet = LiveFleet::start(shared);
+        let mut fleet = LiveFleet::start(shared);
         let last = fleet.servers.len() - 1;
-        let request = json!({ "ip": "203.0.113.7" });
-        for _ in 0..6 {
-            fleet.check(0, &request);
-        }
+        let request = json!({ "client": "robot" });
         let listed = || fleet.api(last, "GET", "/penalties", &Value::Null).expect(200).json();
-        within(PATIENCE, "the penalty is listed", || {
-            // In hybrid mode, a request after the burst learns of it.
-            fleet.check(0, &request);
-            listed()["items"][0]["kind"].is_string()
+        within(PATIENCE, "a burst in each of two windows leads to a block", || {
+            (0..6).for_each(|_| drop(fleet.check(0, &request)));
+            listed()["items"][0]["kind"] == "block"
         });
         let listed = listed();
         assert_eq!(
             (&listed["items"][0]["detector"], &listed["next"]),
-            (&"burst".into(), &Value::Null),
+            (&"quick".into(), &Value::Null),
             "{listed}"
         );
+        if shared != Shared::Nothing {
+            fleet.restart(last);
+        }
+        let is_blocked = |node: usize| fleet.check(node, &request)["burst"] == "already_blocked";
+        let nodes = 0..fleet.servers.len();
+        for node in nodes.clone() {
+            within(PATIENCE, &format!("{shared:?}: node {node} refuses it"), || is_blocked(node));
+        }
         let path = format!("/penalties/{}", listed["items"][0]["id"].as_str().expect("an id"));
         let lifted =
             fleet.api(last, "DELETE", &format!("{path}?reason=mistake"), &Value::Null).expect(200).json();
-        assert_eq!(lifted["detector"], "burst");
-        for node in 0..fleet.servers.len() {
+        assert_eq!(lifted["detector"], "quick");
+        for node in nodes {
+            // Peeks are not counted, so that waiting is no burst.
+            within(PATIENCE, &format!("{shared:?}: node {node} admits it"), || {
+                fleet.peek(node, &request)["allowed"] == true
+            });
+            assert_eq!(fleet.check(node, &request)["allowed"], true, "{shared:?}: node {node}");
             within(PATIENCE, "it is gone everywhere", || {
                 fleet.api(node, "GET", "/penalties", &Value::Null).json()["items"] == json!([])
             });

@@ -72,6 +72,40 @@ fn facts_and_outcomes_count_on_every_node_and_survive_a_restart() {
 }
 
 #[test]
+fn facts_about_many_users_come_in_one_call() {
+    for shared in [Shared::Strict, Shared::Database, Shared::Nothing] {
+        let fleet = LiveFleet::start(shared);
+        let last = fleet.servers.len() - 1;
+        let known = |number: u32| json!({ "user": format!("u{number}"), "email_verified": true });
+        let batch = json!({ "facts": (0..300).map(known).collect::<Vec<Value>>() });
+        let set = fleet.api(0, "POST", "/trust/facts?reason=import", &batch).expect(200).json();
+        assert_eq!(set, json!({ "users": 300 }));
+        for name in ["u0", "u150", "u299"] {
+            all_hold(&fleet, name, 6);
+        }
+        // All of it or nothing: one wrong entry, and where it is.
+        for (pointer, wrong) in [
+            ("/facts/1/created", json!({ "user": "x", "created": "yesterday" })),
+            ("/facts/1/success_rate", json!({ "user": "x", "success_rate": 2 })),
+            ("/facts/1/user", json!({ "user": "" })),
+            ("/facts/1/user", json!({ "user": "u0" })),
+        ] {
+            let batch = json!({ "facts": [{ "user": "u0" }, wrong] });
+            let refused = fleet.api(last, "POST", "/trust/facts", &batch).expect(422).json();
+            assert_eq!(refused["pointer"], pointer, "{refused}");
+        }
+        assert_eq!(fleet.peek(0, &user("u0"))["limit"], 6, "what it was");
+        let none = json!({ "facts": [{ "user": "u0" }] });
+        fleet.api(last, "POST", "/trust/facts", &none).expect(200);
+        all_hold(&fleet, "u0", 5);
+        within(PATIENCE, "one event for all of them", || {
+            let told = fleet.events("trust_changed");
+            told.iter().any(|event| event["count"] == 300 && event["reason"] == "import")
+        });
+    }
+}
+
+#[test]
 fn a_repeated_batch_is_counted_once() {
     for shared in [Shared::Strict, Shared::Database, Shared::Nothing] {
         let fleet = LiveFleet::start(shared);

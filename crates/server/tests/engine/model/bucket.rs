@@ -72,6 +72,16 @@ impl Bucket {
         self.quota.overridden.as_deref()
     }
 
+    /// Has so much come in by an instant, even if that is more than the capacity?
+    pub(crate) fn has_received(&self, tokens: i128, by: i128) -> bool {
+        self.came_in(by) >= whole(tokens)
+    }
+
+    /// Is it full at an instant?
+    pub(crate) fn is_full(&self, at: i128) -> bool {
+        self.has_received(self.quota.capacity, at)
+    }
+
     /// The time until a bucket that is not charged meanwhile holds so many tokens for a charge by `quota`.
     fn held_in(&self, tokens: i128, quota: &Quota, now: i128) -> Exact {
         if self.quota.overridden == quota.overridden || tokens <= self.quota.capacity {

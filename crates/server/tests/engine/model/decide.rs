@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::exact::Wait;
+use super::forgetting::Forgetting;
 use super::gates::{BurstTold, Detectors, gate};
 use super::matching::path_matches;
 use super::meter::{self, Reading, Usage};
@@ -17,13 +18,13 @@ use super::{limits, tenants, upstreams};
 use crate::engine::Case;
 
 /// A bucket: the limit's name and the values of its key.
-type Bucket = (String, Vec<String>);
+pub(super) type Bucket = (String, Vec<String>);
 
 /// A policy, and the state of everything under it.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     policy: Value,
-    usage: BTreeMap<Bucket, Usage>,
+    pub(super) usage: BTreeMap<Bucket, Usage>,
     /// The instants at which queued requests are admitted.
     reserved: BTreeMap<Bucket, Vec<i128>>,
     detectors: Detectors,
@@ -35,6 +36,8 @@ pub(crate) struct Model {
     requests: usize,
     /// The overrides in force, newest first.
     overrides: Vec<Override>,
+    /// Which buckets may be forgotten.
+    pub(super) forgetting: Forgetting,
 }
 
 /// A limit and its answer.
@@ -52,17 +55,20 @@ impl Model {
             trust: case.trust.as_ref().map(TrustModel::new),
             requests: 0,
             overrides: Vec::new(),
+            forgetting: Forgetting::default(),
         }
     }
 
     /// Replaces the overrides.
     pub(crate) fn set_overrides(&mut self, newest_first: Vec<Override>) {
+        self.forgetting.before_change(&self.usage, &newest_first);
         self.overrides = newest_first;
     }
 
     /// Decides a line of a trace.
     pub(crate) fn decide(&mut self, line: &Value) -> Value {
         let (mut request, route_cost) = self.read(line);
+        self.forgetting.now = request.at();
         if let Some(trust) = &mut self.trust {
             trust.step(self.requests, request.at());
         }
@@ -79,12 +85,17 @@ impl Model {
 
     /// Makes the buckets of a request unused. Those who wait in queues keep their instants.
     pub(crate) fn reset(&mut self, line: &Value) {
+        for bucket in self.buckets(line) {
+            self.usage.remove(&bucket);
+        }
+    }
+
+    /// The buckets of a request.
+    pub(super) fn buckets(&self, line: &Value) -> Vec<Bucket> {
         let (request, route_cost) = self.read(line);
         let (mut applied, _) = limits::applying(&self.policy, route_cost, &request);
         applied.extend(tenants::applying(&self.policy, route_cost, &request));
-        for limit in &applied {
-            self.usage.remove(&bucket(limit));
-        }
+        applied.iter().map(bucket).collect()
     }
 
     /// A request, and the cost of its route if that has one.
@@ -227,6 +238,7 @@ impl Model {
             .into_iter()
             .map(|limit| {
                 let reading = meter::look(self.usage.get(&bucket(&limit)), &limit.quota, limit.cost, now);
+                self.forgetting.shown(&bucket(&limit), reading.remaining == limit.quota.capacity);
                 (limit, reading)
             })
             .collect();
@@ -292,6 +304,7 @@ impl Model {
                 let then = meter::look(Some(&charged), &limit.quota, 0, at);
                 let reading = Reading { reset: then.reset + (at - now), ..then };
                 self.usage.insert(bucket(&limit), charged);
+                self.forgetting.charged(bucket(&limit), &limit);
                 if at > now {
                     self.reserved.entry(bucket(&limit)).or_default().push(at);
                 }

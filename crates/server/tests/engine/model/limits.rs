@@ -55,6 +55,7 @@ pub(crate) fn applying(
             tier: tier(limit),
             key,
             quota,
+            untrusted: plain.clone(),
             plain,
             trust,
             ceiling: None,

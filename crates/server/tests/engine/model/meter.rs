@@ -56,6 +56,11 @@ impl Quota {
         let rate = self.rate.clone() * fraction(200 + hundredths, 200);
         Quota { rate, capacity, ..self.clone() }
     }
+
+    /// How long an empty bucket takes to fill, in nanoseconds, rounded up.
+    pub(crate) fn fill_time(&self) -> i128 {
+        ceil(&(whole(self.capacity) / &self.rate))
+    }
 }
 
 /// The usage of one limit by one key.

@@ -6,6 +6,7 @@
 mod bucket;
 mod decide;
 pub(crate) mod exact;
+mod forgetting;
 mod gates;
 mod limits;
 mod matching;

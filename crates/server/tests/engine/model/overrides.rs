@@ -27,14 +27,23 @@ pub(super) fn apply(applied: &mut Applied, newest_first: &[Override], request: &
             && all_hold(&conditions(who), request)
     };
     let Some(found) = newest_first.iter().find(is_it) else { return };
-    let Some(mut quota) = replaced(&applied.plain, &found.entry["numbers"]) else { return };
-    if let Some(ceiling) = &applied.ceiling {
-        let Some(capped) = at_most(&quota, ceiling) else { return };
-        quota = capped;
-    }
-    quota.overridden = Some(found.entry["numbers"].to_string());
+    let Some(quota) = found.numbers_of(applied) else { return };
     applied.quota = applied.trust.map_or(quota.clone(), |trust| quota.trusting(trust));
+    applied.untrusted = quota;
     applied.overridden = Some(found.id.clone());
+}
+
+impl Override {
+    /// Its numbers for a limit of its name, before trust; `None` if the limit cannot have them.
+    pub(super) fn numbers_of(&self, limit: &Applied) -> Option<Quota> {
+        let numbers = &self.entry["numbers"];
+        let mut quota = replaced(&limit.plain, numbers)?;
+        if let Some(ceiling) = &limit.ceiling {
+            quota = at_most(&quota, ceiling)?;
+        }
+        quota.overridden = Some(numbers.to_string());
+        Some(quota)
+    }
 }
 
 /// The numbers in place of those of a limit; `None` if it cannot have them.

@@ -102,6 +102,7 @@ impl View<'_> {
             tier: "tenant",
             key,
             plain: quota.clone(),
+            untrusted: quota.clone(),
             quota,
             trust: None,
             ceiling: None,

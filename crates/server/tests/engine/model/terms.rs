@@ -25,9 +25,11 @@ pub(crate) struct Applied {
     /// The values of its key.
     pub(crate) key: Vec<String>,
     pub(crate) quota: Quota,
-    /// The numbers before trust, and the trust, if that scales them.
+    /// The limit's own numbers before trust, and the trust, if that scales them.
     pub(crate) plain: Quota,
     pub(crate) trust: Option<i128>,
+    /// The numbers before trust: its own, or those of the override that has replaced them.
+    pub(crate) untrusted: Quota,
     /// What the ancestors of a tenant allow.
     pub(crate) ceiling: Option<Quota>,
     /// The override that has replaced its numbers.

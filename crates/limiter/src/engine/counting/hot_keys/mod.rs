@@ -4,7 +4,8 @@
 //! that count and stores it as its error. So the count of a key is never too low, and too high by at most its
 //! error; and every key that occurs more often than the total divided by the number of counters has one.
 //!
-//! Each thread counts in its own shard; the shards are added up when they are read.
+//! Each thread counts in its own shard; the shards are added up when they are read. If somebody starts a new span now and then,
+//! what is read is of the span that goes on and the one before, so that it is of late; otherwise it is of all time.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -33,6 +34,15 @@ pub struct HotKey {
     pub error: u64,
 }
 
+/// The keys with the highest counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TopKeys {
+    /// The keys, highest count first.
+    pub keys: Vec<HotKey>,
+    /// No other key has a higher weight.
+    pub others_at_most: u64,
+}
+
 /// Finds the keys with the highest recorded weight.
 #[derive(Debug)]
 pub struct HotKeys {
@@ -44,7 +54,14 @@ pub struct HotKeys {
 /// Aligned so that two locks never share a cache line.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Shard(Mutex<Summary>);
+struct Shard(Mutex<Spans>);
+
+/// The counters of a shard in the span that goes on, and in the one before.
+#[derive(Debug)]
+struct Spans {
+    now: Summary,
+    before: Summary,
+}
 
 impl HotKeys {
     /// Tracks `k` keys in each shard, from 1 to [`HOT_KEYS_MAX`].
@@ -52,7 +69,9 @@ impl HotKeys {
         let k = k.clamp(1, HOT_KEYS_MAX);
         let random = || RandomState::new().hash_one(0_u64);
         HotKeys {
-            shards: (0..SHARDS).map(|_| Shard(Mutex::new(Summary::new(k)))).collect(),
+            shards: (0..SHARDS)
+                .map(|_| Shard(Mutex::new(Spans { now: Summary::new(k), before: Summary::new(k) })))
+                .collect(),
             hash_keys: (random(), random()),
         }
     }
@@ -66,54 +85,77 @@ impl HotKeys {
         let mut hasher = SipHasher13::new_with_keys(self.hash_keys.0, self.hash_keys.1);
         hasher.write_u32(limit);
         hasher.write(key);
-        self.summary(shard).record(hasher.finish(), limit, key, weight);
+        self.spans(shard).now.record(hasher.finish(), limit, key, weight);
     }
 
-    /// The `n` keys with the highest counts, highest first.
+    /// The `n` keys with the highest counts.
     ///
     /// The true weight of a key is at most its count, and at least its count minus its error.
-    pub fn top(&self, n: usize) -> Vec<HotKey> {
-        let mut sums: HashMap<u64, Sum> = HashMap::new();
-        let mut floor = 0_u64;
+    pub fn top(&self, n: usize) -> TopKeys {
+        let mut sums = KeySums::default();
         for shard in 0..self.shards.len() {
-            let summary = self.summary(shard);
-            let shard_floor = summary.floor();
-            floor = floor.saturating_add(shard_floor);
-            for (index, owner) in summary.owners.iter().enumerate() {
-                let sum = sums.entry(summary.hashes[index]).or_insert_with(|| Sum::of(owner));
-                sum.count = sum.count.saturating_add(summary.counts[index]);
-                sum.error = sum.error.saturating_add(owner.error);
-                sum.floor = sum.floor.saturating_add(shard_floor);
-            }
+            let spans = self.spans(shard);
+            sums.add(&spans.now);
+            sums.add(&spans.before);
         }
-        let mut top: Vec<HotKey> = sums.into_values().map(|sum| sum.into_hot_key(floor)).collect();
-        top.sort_unstable_by(|a, b| {
-            let by_count = b.count.cmp(&a.count).then(a.error.cmp(&b.error));
-            by_count.then_with(|| (a.limit, &a.key).cmp(&(b.limit, &b.key)))
-        });
-        top.truncate(n);
-        top
+        sums.into_top(n)
     }
 
-    /// Resets all counters, to start a new period.
-    pub fn clear(&self) {
+    /// Starts a new span: what was counted before the last start is dropped.
+    pub fn start_span(&self) {
         for shard in 0..self.shards.len() {
-            self.summary(shard).clear();
+            let mut spans = self.spans(shard);
+            let Spans { now, before } = &mut *spans;
+            std::mem::swap(now, before);
+            now.clear();
         }
     }
 
-    fn summary(&self, shard: usize) -> MutexGuard<'_, Summary> {
+    fn spans(&self, shard: usize) -> MutexGuard<'_, Spans> {
         self.shards[shard].0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The counters of a key, summed over all shards that track it.
+/// The counters of all keys, summed over shards and spans.
+#[derive(Default)]
+struct KeySums {
+    by_hash: HashMap<u64, Sum>,
+    /// The sum of the floors of all of them.
+    floor: u64,
+}
+
+impl KeySums {
+    fn add(&mut self, summary: &Summary) {
+        let floor = summary.floor();
+        self.floor = self.floor.saturating_add(floor);
+        for (index, owner) in summary.owners.iter().enumerate() {
+            let sum = self.by_hash.entry(summary.hashes[index]).or_insert_with(|| Sum::of(owner));
+            sum.count = sum.count.saturating_add(summary.counts[index]);
+            sum.error = sum.error.saturating_add(owner.error);
+            sum.floor = sum.floor.saturating_add(floor);
+        }
+    }
+
+    fn into_top(self, n: usize) -> TopKeys {
+        let floor = self.floor;
+        let mut keys: Vec<HotKey> = self.by_hash.into_values().map(|sum| sum.into_hot_key(floor)).collect();
+        keys.sort_unstable_by(|a, b| {
+            let by_count = b.count.cmp(&a.count).then(a.error.cmp(&b.error));
+            by_count.then_with(|| (a.limit, &a.key).cmp(&(b.limit, &b.key)))
+        });
+        let others_at_most = keys.get(n).map_or(floor, |cut| cut.count.max(floor));
+        keys.truncate(n);
+        TopKeys { keys, others_at_most }
+    }
+}
+
+/// The counters of a key, summed over all summaries that track it.
 struct Sum {
     limit: u32,
     label: Label,
     count: u64,
     error: u64,
-    /// The sum of the floors of those shards.
+    /// The sum of the floors of those summaries.
     floor: u64,
 }
 
@@ -122,7 +164,7 @@ impl Sum {
         Sum { limit: owner.limit, label: owner.label, count: 0, error: 0, floor: 0 }
     }
 
-    /// A shard that does not track the key may have seen it as often as its floor.
+    /// A summary that does not track the key may have seen it as often as its floor.
     fn into_hot_key(self, all_floors: u64) -> HotKey {
         let unseen = all_floors.saturating_sub(self.floor);
         HotKey {
@@ -134,7 +176,7 @@ impl Sum {
     }
 }
 
-/// The counters of a shard. The arrays that every call scans are separate from what is only read at the end.
+/// Some counters. The arrays that every call scans are separate from what is only read at the end.
 #[derive(Debug)]
 struct Summary {
     hashes: [u64; HOT_KEYS_MAX],

@@ -14,7 +14,7 @@ fn with_room_for_all_counts_are_exact() {
     for (key, times) in [("a", 3), ("b", 7), ("c", 1)] {
         (0..times).for_each(|_| hot.record(5, key.as_bytes(), 2));
     }
-    let top = hot.top(2);
+    let top = hot.top(2).keys;
     assert_eq!(top[0], HotKey { limit: 5, key: "b".to_owned(), count: 14, error: 0 });
     assert_eq!(top[1], HotKey { limit: 5, key: "a".to_owned(), count: 6, error: 0 });
     assert_eq!(top.len(), 2);
@@ -25,7 +25,7 @@ fn the_same_key_of_two_limits_is_two_keys() {
     let hot = HotKeys::new(8);
     hot.record(1, b"a", 1);
     hot.record(2, b"a", 1);
-    let limits: Vec<u32> = hot.top(10).iter().map(|key| key.limit).collect();
+    let limits: Vec<u32> = hot.top(10).keys.iter().map(|key| key.limit).collect();
     assert_eq!(limits, [1, 2]);
 }
 
@@ -38,7 +38,7 @@ fn a_hot_key_survives_a_flood() {
             hot.record(0, b"hot", 1);
         }
     }
-    let top = hot.top(1);
+    let top = hot.top(1).keys;
     assert_eq!(top[0].key, "hot");
     assert!(top[0].count >= 5_000 && top[0].count - top[0].error <= 5_000);
 }
@@ -52,19 +52,36 @@ fn threads_are_added_up() {
         }
     });
     assert_eq!(
-        hot.top(9),
+        hot.top(9).keys,
         [HotKey { limit: 0, key: "shared".to_owned(), count: 1_000 * SHARDS as u64, error: 0 }]
     );
 }
 
 #[test]
-fn a_new_span_begins_with_nothing() {
+fn a_span_counts_until_the_end_of_the_next() {
     let hot = HotKeys::new(2);
-    (0..100_u32).for_each(|n| hot.record(0, &n.to_be_bytes(), 9));
-    hot.clear();
-    assert_eq!(hot.top(9), []);
+    let counts = || hot.top(9).keys.into_iter().map(|key| (key.key, key.count)).collect::<Vec<_>>();
+    let key = |key: &str, count| (key.to_owned(), count);
+    hot.record(0, b"a", 4);
+    hot.start_span();
     hot.record(0, b"a", 1);
-    assert_eq!(hot.top(9), [HotKey { limit: 0, key: "a".to_owned(), count: 1, error: 0 }]);
+    hot.record(0, b"b", 3);
+    assert_eq!(counts(), [key("a", 5), key("b", 3)], "both spans");
+    hot.start_span();
+    assert_eq!(counts(), [key("b", 3), key("a", 1)], "what is older is forgotten");
+    hot.start_span();
+    assert_eq!(counts(), []);
+}
+
+#[test]
+fn what_is_not_listed_is_no_more_than_is_said() {
+    let hot = HotKeys::new(4);
+    for (key, weight) in [("a", 9), ("b", 5), ("c", 2)] {
+        hot.record(0, key.as_bytes(), weight);
+    }
+    assert_eq!([0, 1, 2, 3].map(|n| hot.top(n).others_at_most), [9, 5, 2, 0]);
+    hot.record(0, b"d", 7);
+    assert_eq!(hot.top(4).others_at_most, 2, "a fifth key would take the place of c");
 }
 
 #[test]
@@ -73,7 +90,7 @@ fn counts_stop_at_the_top_instead_of_wrapping() {
     hot.record(0, b"a", u64::MAX);
     hot.record(0, b"a", 5);
     hot.record(0, b"b", 5);
-    let top = hot.top(1);
+    let top = hot.top(1).keys;
     assert_eq!((top[0].key.as_str(), top[0].count, top[0].error), ("b", u64::MAX, u64::MAX));
 }
 
@@ -102,26 +119,29 @@ proptest! {
     fn the_truth_lies_between_count_less_error_and_count(
         records in prop::collection::vec((0..SHARDS, 0_u8..24, 1_u64..9), 0..600),
         k in 1_usize..20,
+        turn in 0_usize..600,
     ) {
         let hot = HotKeys::new(k);
         let mut exact = HashMap::<String, u64>::new();
-        for (shard, key, weight) in records {
+        for (place, (shard, key, weight)) in records.into_iter().enumerate() {
+            if place == turn {
+                hot.start_span();
+            }
             // Few keys are frequent, many are rare.
             let key = (key.saturating_sub(12)).to_string();
             hot.record_in(shard, 0, key.as_bytes(), weight);
             *exact.entry(key).or_default() += weight;
         }
-        let top = hot.top(usize::MAX);
+        let TopKeys { keys: top, others_at_most } = hot.top(usize::MAX);
         for found in &top {
             let truth = exact[&found.key];
             prop_assert!(found.count - found.error <= truth && truth <= found.count, "{found:?}: {truth}");
         }
         // A key that is missing occurred at most as often as one key may without being tracked.
-        let floors: u64 = (0..SHARDS).map(|shard| hot.summary(shard).floor()).sum();
         for (key, truth) in &exact {
-            prop_assert!(*truth <= floors || top.iter().any(|found| found.key == *key));
+            prop_assert!(*truth <= others_at_most || top.iter().any(|found| found.key == *key));
         }
         let total: u64 = exact.values().sum();
-        prop_assert!(floors * k as u64 <= total, "the floors are no more than the mean");
+        prop_assert!(others_at_most * k as u64 <= total, "that is no more than the mean");
     }
 }

@@ -1,158 +1,36 @@
 //! `explain`: one decision with everything that led to it.
 
+mod explanation;
 mod tenants;
 
+pub use explanation::{
+    ExplainedBucket, ExplainedDetector, ExplainedGate, ExplainedLimit, ExplainedOverride, Explanation,
+};
 pub use tenants::ExplainedTenant;
 
+use std::sync::Arc;
+
+use arc_swap::Guard;
+use smallvec::SmallVec;
 use tidegate_core::{Algorithm, Cost, LimitDecision, Nanos};
 use tidegate_policy::{
     Applicability, Descriptor, Facts, GateStage, KeyBytes, Plan, PlanItem, Request, Strategy, Tier,
 };
 
+use super::EntryStage;
+use super::gates::GateNotes;
 use crate::engine::active::{Active, Payer};
-use crate::engine::decision::Decision;
-use crate::engine::limiter::Limiter;
+use crate::engine::decision::{Decision, Ruling};
+use crate::engine::limiter::{Limiter, Operation};
 use crate::engine::reason::Reason;
-use crate::engine::trust::TrustReport;
-use crate::now_or_later::both;
-use crate::{Clock, Intent, Memory, NowOrLater, Store, Verdict};
-
-/// Everything that led to a decision.
-#[derive(Debug)]
-pub struct Explanation {
-    /// The decision that a check would return.
-    pub decision: Decision,
-    /// The path in normal form.
-    pub path: Option<String>,
-    /// The route that matched, and its cost.
-    pub route: Option<(String, Option<u32>)>,
-    /// The upstream: named by the request, or found by its host.
-    pub upstream: Option<String>,
-    /// The factor by which the request multiplies costs.
-    pub cost: u32,
-    /// Its priority, from 0 to 100, if a limit that applies lets requests wait.
-    pub priority: Option<u8>,
-    /// The entry of `block` or `allow` that decided.
-    pub gate: Option<ExplainedGate>,
-    /// Every burst detector.
-    pub detectors: Vec<ExplainedDetector>,
-    /// Every limit of the policy, in order.
-    pub limits: Vec<ExplainedLimit>,
-    /// The limits along the chain of tenants, from the root down; empty if the request has no
-    /// tenant or an unknown one.
-    pub tenants: Vec<ExplainedTenant>,
-    /// The ancestor whose limit denies the request, rather than the tenant's own.
-    pub contended: Option<String>,
-    /// The tenant that the policy does not know.
-    pub unknown_tenant: Option<String>,
-    /// The score from which the trust of the request was computed; `None` if it was not.
-    pub trust: Option<TrustReport>,
-}
-
-/// An entry of `block` or `allow` that matched.
-#[derive(Clone, Debug)]
-pub struct ExplainedGate {
-    /// `block` or `allow`.
-    pub list: &'static str,
-    /// Its line in the document; `None` for a live entry, which is not part of the policy.
-    pub line: Option<u32>,
-    /// Its conditions, as written.
-    pub conditions: Vec<String>,
-    /// Its reason.
-    pub reason: Option<String>,
-}
-
-/// A burst detector, and whether it applies to the request.
-#[derive(Clone, Debug)]
-pub struct ExplainedDetector {
-    /// Its name.
-    pub name: String,
-    /// More than this in a window is a burst.
-    pub threshold: u32,
-    /// The window.
-    pub window: Nanos,
-    /// How long a warning lasts; a block lasts twice as long.
-    pub penalty: Nanos,
-    /// The key that it counts: descriptors and values.
-    pub key: Vec<(String, String)>,
-    /// The descriptor that the request lacks, if the detector does not apply.
-    pub missing: Option<String>,
-    /// How much longer the block lasts, if there is one.
-    pub blocked_for: Option<Nanos>,
-}
-
-/// A limit, and how it applies to the request.
-#[derive(Clone, Debug)]
-pub struct ExplainedLimit {
-    /// Its name.
-    pub name: String,
-    /// What its key identifies.
-    pub tier: Tier,
-    /// Its line in the document.
-    pub line: u32,
-    /// Why it does not apply; `None` if it does.
-    pub why_not: Option<String>,
-    /// Its conditions, as written.
-    pub conditions: Vec<String>,
-    /// The conditions of its `unless`, as written.
-    pub unless: Vec<String>,
-    /// Does it deny the request because the request lacks its key?
-    pub denies_missing: bool,
-    /// Its group.
-    pub group: Option<String>,
-    /// The bucket, if it applies.
-    pub bucket: Option<ExplainedBucket>,
-}
-
-/// The arithmetic of one bucket.
-#[derive(Clone, Debug)]
-pub struct ExplainedBucket {
-    /// The key of this bucket: descriptors and values.
-    pub key: Vec<(String, String)>,
-    /// Is it the bucket that all requests without the key share?
-    pub is_shared: bool,
-    /// The algorithm and its numbers, in words.
-    pub limit: String,
-    /// The override from which they are.
-    pub overridden: Option<ExplainedOverride>,
-    /// The trust by which they are scaled, in hundredths.
-    pub trust: Option<u8>,
-    /// The cost of the request for this limit.
-    pub cost: u32,
-    /// Where the cost comes from.
-    pub cost_from: String,
-    /// The state of the bucket before the request.
-    pub before: LimitDecision,
-    /// The decision of the bucket on the request.
-    pub answer: LimitDecision,
-    /// Is the limit in shadow mode, so that it never denies?
-    pub shadow: bool,
-    /// What happens to a request that the limit denies.
-    pub strategy: Strategy,
-}
-
-/// An override that matches the request.
-#[derive(Clone, Debug)]
-pub struct ExplainedOverride {
-    /// Its name.
-    pub id: String,
-    /// Why it is there.
-    pub reason: Option<String>,
-    /// When it ends, by the wall clock.
-    pub until: Option<Nanos>,
-    /// The numbers of the limit without it, in words.
-    pub instead_of: String,
-    /// Could the limit not have its numbers? Then the limit itself applies.
-    pub is_refused: bool,
-}
+use crate::{Charge, Clock, Intent, Memory, NowOrLater, Role, Store, Verdict};
 
 impl<C: Clock> Limiter<Memory<C>, C> {
     /// The decision that a check of this request would return now, and why. Nothing is charged or counted.
     pub fn explain(&self, request: &Request<'_>) -> Explanation {
-        let (now, decision) = (self.clock.now(), self.peek(request));
-        let set = self.active.load_full();
+        let (now, set) = (self.clock.now(), self.active.load_full());
         let states = self.bucket_states(&set, request, now).expect_now().expect("memory always answers");
-        self.explain_with(&set, request, now, decision, &states.decisions)
+        self.explain_with(set, request, now, &states)
     }
 }
 
@@ -163,11 +41,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// When the store does not answer.
     pub async fn explain_async(&self, request: &Request<'_>) -> Result<Explanation, S::Error> {
         let (now, set) = (self.clock.now(), self.active.load_full());
-        // Both are sent to a shared store before either has answered.
-        let deciding = self.peek_async(request);
-        let states = self.bucket_states(&set, request, now);
-        let (states, decision) = both(states, Box::pin(deciding)).await;
-        Ok(self.explain_with(&set, request, now, decision, &states?.decisions))
+        let states = self.bucket_states(&set, request, now).await?;
+        Ok(self.explain_with(set, request, now, &states))
     }
 
     /// The state of each bucket of the request: before it, and after it, in turn. Nothing is taken, so each state is what it
@@ -190,25 +65,73 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.store.charge(Intent::Peek, &all, now)
     }
 
-    fn explain_with(
+    /// The decision that a check would return, from the states of the buckets: the store need not be asked again.
+    fn decision_on(
         &self,
-        set: &Active,
+        set: Guard<Arc<Active>>,
         request: &Request<'_>,
         now: Nanos,
-        decision: Decision,
-        states: &[LimitDecision],
+        states: &Verdict,
+    ) -> Decision {
+        let facts = set.rules.facts(request);
+        let (operation, mut plan, mut notes) = (Operation::Peek, Plan::default(), GateNotes::default());
+        let before = EntryStage::Nothing;
+        let decided = self.begin(&set, &facts, (operation, now), before, &mut plan, &mut notes);
+        let ruling = decided.unwrap_or_else(|| {
+            let mut ruling = self.ruling_of_states(&set, &plan, request, now, states);
+            self.finish(&set, &facts, &plan, &mut ruling, &notes, operation);
+            ruling
+        });
+        drop(facts);
+        self.make_decision(set, ruling)
+    }
+
+    /// The ruling of the limits of a plan, from the states of the buckets.
+    fn ruling_of_states(
+        &self,
+        set: &Active,
+        plan: &Plan,
+        request: &Request<'_>,
+        now: Nanos,
+        states: &Verdict,
+    ) -> Ruling {
+        let operation = Operation::Peek;
+        let charges = set.charges(plan, Payer::of(&set.rules, request), &self.store);
+        let decisions: SmallVec<[LimitDecision; 8]> =
+            states.decisions.iter().skip(1).step_by(2).copied().collect();
+        let refuses = |(charge, decision): (&Charge<'_>, &LimitDecision)| {
+            charge.role == Role::Binding && !decision.is_allowed()
+        };
+        let allowed = !charges.iter().zip(&decisions).any(refuses);
+        let result = Ok(Verdict { allowed, decisions, at: states.at });
+        let result = (operation.intent(), &result);
+        self.ruling_of(set, plan, &charges, result, (operation.caller(), now))
+    }
+
+    fn explain_with(
+        &self,
+        set: Arc<Active>,
+        request: &Request<'_>,
+        now: Nanos,
+        states: &Verdict,
     ) -> Explanation {
+        let decision = self.decision_on(Guard::from_inner(Arc::clone(&set)), request, now, states);
+        let (held, set) = (Arc::clone(&set), &*set);
         let facts = set.rules.facts(request);
         let plan = self.plan_of(set, &facts, now);
-        let buckets = Buckets { set, facts: &facts, plan: &plan, store: &self.store, states };
+        let by_limits = self.ruling_of_states(set, &plan, request, now, states);
+        let by_limits = self.make_decision(Guard::from_inner(held), by_limits);
+        let (states, payer) = (&states.decisions, Payer::of(&set.rules, request));
+        let charges = set.charges(&plan, payer, &self.store);
+        let buckets = Buckets { set, facts: &facts, plan: &plan, charges: &charges, states };
         let limits = explain_limits(&buckets);
         let tenant = facts.tenant();
-        // If the decision was made before the gate entries, no entry decided.
-        let ended_before = matches!(
-            decision.reason(),
-            Reason::BurstBlocked | Reason::InvalidCredentials | Reason::UnknownKey
-        );
-        let gate = if ended_before { None } else { self.explain_gate(set, &facts, self.clock.wall_at(now)) };
+        let gate = match decision.reason() {
+            Reason::KillSwitch => Some(ExplainedGate::kill_switch()),
+            // The decision was made before the gate entries, so no entry decided.
+            Reason::BurstBlocked | Reason::InvalidCredentials | Reason::UnknownKey => None,
+            _ => self.explain_gate(set, &facts, self.clock.wall_at(now)),
+        };
         Explanation {
             path: facts.path.as_deref().map(str::to_owned),
             route: facts.route().map(|(route, cost)| (route.to_owned(), cost.map(Cost::get))),
@@ -223,6 +146,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             unknown_tenant: tenant.filter(|_| plan.unknown_tenant).map(str::to_owned),
             trust: self.trust_report(set, &facts, now),
             decision,
+            by_limits,
         }
     }
 
@@ -265,7 +189,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     }
 }
 
-fn explain_limits<S: Store>(buckets: &Buckets<'_, '_, '_, S>) -> Vec<ExplainedLimit> {
+fn explain_limits(buckets: &Buckets<'_, '_, '_>) -> Vec<ExplainedLimit> {
     let explain = |judged: tidegate_policy::Judgement<'_>| {
         let rule = judged.rule;
         let item = buckets.plan.items().iter().find(|item| item.rule == judged.number);
@@ -285,21 +209,22 @@ fn explain_limits<S: Store>(buckets: &Buckets<'_, '_, '_, S>) -> Vec<ExplainedLi
 }
 
 /// The buckets of a request, and their states.
-struct Buckets<'e, 'r, 'q, S> {
+struct Buckets<'e, 'r, 'q> {
     set: &'e Active,
     facts: &'e Facts<'r, 'q>,
     plan: &'e Plan,
-    store: &'e S,
+    /// Of each item of the plan.
+    charges: &'e [Charge<'e>],
     /// Two for each item of the plan: before the request, and after it.
     states: &'e [LimitDecision],
 }
 
-impl<S: Store> Buckets<'_, '_, '_, S> {
+impl Buckets<'_, '_, '_> {
     fn explain(&self, item: &PlanItem) -> ExplainedBucket {
         let (set, facts, plan) = (self.set, self.facts, self.plan);
         let rule = set.rules.rule(item.rule);
         let index = plan.items().iter().position(|other| other == item).expect("the item is in this plan");
-        let charge = set.charges(plan, Payer::of(&set.rules, facts.request), self.store)[index];
+        let charge = &self.charges[index];
         // The bucket of a whole tenant has no key; the key of the rule only divides the tenant's own bucket.
         let aggregate = charge.key.is_empty() && rule.tier == Tier::Tenant;
         let trusted = rule.adaptive && set.rules.uses_trust();

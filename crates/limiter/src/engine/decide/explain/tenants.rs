@@ -4,7 +4,6 @@ use tidegate_policy::document::{BudgetMode, Sharing};
 use tidegate_policy::{Facts, PlanItem, ResolvedTenantLimit, Tenant, TenantBucket, TenantCharge};
 
 use super::{Buckets, ExplainedBucket};
-use crate::Store;
 use crate::engine::active::Active;
 use crate::engine::decision::{Refuser, Ruling};
 
@@ -43,7 +42,7 @@ impl Active {
     }
 }
 
-pub(super) fn explain_tenants<S: Store>(buckets: &Buckets<'_, '_, '_, S>) -> Vec<ExplainedTenant> {
+pub(super) fn explain_tenants(buckets: &Buckets<'_, '_, '_>) -> Vec<ExplainedTenant> {
     let (set, facts, plan) = (buckets.set, buckets.facts, buckets.plan);
     let tenants = set.rules.tenants();
     let Some((named, id)) = facts.tenant().and_then(|id| Some((tenants.get(id)?, id))) else {

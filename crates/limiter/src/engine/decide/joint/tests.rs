@@ -62,7 +62,7 @@ fn a_bucket_that_several_reach_is_charged_once_with_the_largest_cost() {
     assert_eq!(decisions.iter().map(remaining).collect::<Vec<_>>(), [[5], [5], [9], [5]]);
     assert_eq!(world.left(&user("1", 1)), [5]);
     assert_eq!(world.counted("user", RuleOutcome::Allowed), 2, "each bucket once");
-    let consumed: Vec<_> = world.limiter.top_consumers(2).into_iter().map(|key| key.count).collect();
+    let consumed: Vec<_> = world.limiter.top_consumers(2).keys.into_iter().map(|key| key.count).collect();
     assert_eq!(consumed, [5, 1]);
     assert_eq!(world.limiter.decided(Reason::Ok), 4, "and each decision");
 }
@@ -80,7 +80,7 @@ fn if_one_is_refused_none_is_charged_and_each_says_what_its_own_limits_say() {
         (Some("all"), Reason::CostExceedsCapacity)
     );
     assert_eq!((world.left(&user("1", 1)), world.left(&free)), (vec![10], vec![3]));
-    assert!(world.limiter.top_consumers(9).is_empty(), "nothing was admitted");
+    assert!(world.limiter.top_consumers(9).keys.is_empty(), "nothing was admitted");
     assert_eq!(world.counted("all", RuleOutcome::Denied), 1);
 }
 

@@ -7,6 +7,8 @@ local now = seconds * 1000000 + micros
 local poisoned, other_text = 0, false
 -- For each key: how many milliseconds longer than until it is full its state is kept.
 local spares = {}
+-- For each key: `true` if its state was stored in other numbers, and is used as the caller has migrated it.
+local is_migrated = {}
 
 -- The two numbers of a state that is stored under the key's own text, or of its migrated state. A value that is no
 -- valid state counts as untouched.
@@ -22,6 +24,7 @@ local function state_of(i, below, raw, migrated_a, migrated_b)
     end
   elseif #value <= 256 then
     if raw and raw > 0 and value == ARGV[raw] then
+      is_migrated[i] = true
       return migrated_a, migrated_b
     end
     other_text = true

@@ -1,25 +1,23 @@
 //! The figures of now and of the last hour, the busiest keys, and the stream of the overview.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Serialize;
 use tidegate::Clock;
-use tidegate::engine::BusyKey;
-use tidegate_policy::{Descriptor, RuleSet, TENANT_PREFIX};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Duration, MissedTickBehavior, interval};
 use utoipa::ToSchema;
 
-use crate::admin::hot_keys::{KEYS_DEFAULT, KEYS_MAX, display_key};
+use crate::admin::hot_keys::{KEYS_DEFAULT, KEYS_MAX};
 use crate::bounds::OVERVIEW_STREAM_TIME_MAX;
 use crate::control::access::Principal;
 use crate::control::api::query::{QueryField, QueryKind};
 use crate::control::api::route::Answering;
-use crate::control::api::{ApiAnswer, ApiCall, ApiError};
-use crate::control::glance::overview;
+use crate::control::api::{ApiAnswer, ApiCall, ApiError, rfc3339};
+use crate::control::glance::busy::{BusyFigures, KeyCount, KeyCounts};
+use crate::control::glance::{fleet, overview};
 use crate::node::Node;
 
 /// How many keys are wanted.
@@ -29,9 +27,12 @@ pub(in crate::control::api) const KEYS: &[QueryField] = &[QueryField {
     about: "How many keys of each kind; 20 without it.",
 }];
 
-/// The keys of this node that took the most, and those that were denied the most.
+/// The keys that took the most of late, and those that were denied the most, over all nodes.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct HotKeyLists {
+    /// Since when they are counted: for half a minute to a minute. `null` in the first second of a node.
+    #[schema(format = DateTime)]
+    since: Option<String>,
     consumers: Vec<ListedKey>,
     denied: Vec<ListedKey>,
 }
@@ -50,7 +51,14 @@ pub(crate) struct ListedKey {
     /// The members that a request must have to have this key; absent if one is masked or is not a member of requests.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = Object)]
-    request: BTreeMap<&'static str, String>,
+    request: BTreeMap<String, String>,
+}
+
+impl From<KeyCount> for ListedKey {
+    fn from(counted: KeyCount) -> ListedKey {
+        let KeyCount { limit, key, count, error, request, .. } = counted;
+        ListedKey { limit, key, count, error, request }
+    }
 }
 
 /// `GET /overview`
@@ -73,67 +81,19 @@ pub(in crate::control::api) fn last_hour(call: ApiCall) -> Answering {
 pub(in crate::control::api) fn hot_keys(call: ApiCall) -> Answering {
     Box::pin(async move {
         let most = call.query.integer("limit").map_or(KEYS_DEFAULT, |most| most as usize);
-        let limiter = call.node.limiter();
-        let rules = limiter.rules();
-        let listed = |keys: Vec<BusyKey>| {
-            let seen = keys.into_iter().filter(|key| sees(call.principal(), &rules, key));
-            let entry = |busy: BusyKey| ListedKey {
-                key: display_key(&rules, &busy),
-                request: request_with(&rules, &busy),
-                limit: busy.limit,
-                count: busy.count,
-                error: busy.error,
-            };
-            seen.take(most).map(entry).collect()
+        let nodes = fleet::nodes(&call.node, call.control()).await?;
+        let rules = call.node.limiter().rules();
+        let listed = |keys: Vec<KeyCount>| {
+            let seen = keys.into_iter().filter(|key| key.is_seen_by(call.principal(), rules.tenants()));
+            seen.take(most).map(ListedKey::from).collect()
         };
+        let busy = || nodes.iter().map(|node| &node.figures.busy);
         Ok(ApiAnswer::json(&HotKeyLists {
-            consumers: listed(limiter.top_consumers(KEYS_MAX)),
-            denied: listed(limiter.top_denied(KEYS_MAX)),
+            since: busy().filter_map(BusyFigures::since).min().map(rfc3339),
+            consumers: listed(KeyCounts::sum(busy().map(|busy| &busy.consumers))),
+            denied: listed(KeyCounts::sum(busy().map(|busy| &busy.denied))),
         }))
     })
-}
-
-/// The members of a request that has this key; none if some of them are masked, or are not known.
-fn request_with(rules: &RuleSet, busy: &BusyKey) -> BTreeMap<&'static str, String> {
-    let rule = rules.rules().iter().find(|rule| *rule.name == *busy.limit);
-    let key = rule.map(|rule| &*rule.key).filter(|key| key.len() == busy.parts.len());
-    let member = |(descriptor, value): (&Descriptor, &String)| {
-        let name = match descriptor {
-            Descriptor::Tenant => "tenant",
-            Descriptor::User => "user",
-            Descriptor::Client => "client",
-            // A key may have a whole network.
-            Descriptor::Ip if value.parse::<IpAddr>().is_ok() => "ip",
-            Descriptor::Plan => "plan",
-            Descriptor::Upstream => "upstream",
-            Descriptor::Method => "method",
-            Descriptor::Host => "host",
-            Descriptor::Path => "path",
-            Descriptor::Domain => "domain",
-            // A route is a pattern.
-            Descriptor::Route if !value.contains(['{', '*']) => "path",
-            _ => return None,
-        };
-        (!value.is_empty()).then(|| (name, value.clone()))
-    };
-    let members = key.into_iter().flat_map(|key| key.iter().zip(&busy.parts)).map(member);
-    members.collect::<Option<_>>().unwrap_or_default()
-}
-
-/// May a caller see a key? A restricted one sees those of tenants in its subtree: of their own limits, and of limits that
-/// count by tenant.
-fn sees(caller: &Principal, rules: &RuleSet, busy: &BusyKey) -> bool {
-    if caller.tenant.is_none() {
-        return true;
-    }
-    let is_seen = |tenant: &str| caller.sees(rules.tenants(), Some(tenant));
-    if busy.limit.strip_prefix(TENANT_PREFIX).is_some_and(is_seen) {
-        return true;
-    }
-    let rule = rules.rules().iter().find(|rule| *rule.name == *busy.limit);
-    let key = rule.map(|rule| &*rule.key).filter(|key| key.len() == busy.parts.len());
-    let mut values = key.into_iter().flatten().zip(&busy.parts);
-    values.any(|(descriptor, value)| *descriptor == Descriptor::Tenant && is_seen(value))
 }
 
 /// `GET /stream`

@@ -6,15 +6,15 @@ use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tidegate_document::DocumentNode;
-use tidegate_policy::{Descriptor, Rule, TENANT_PREFIX};
+use tidegate_policy::{Descriptor, Request, Rule, TENANT_PREFIX};
 use utoipa::ToSchema;
 
 use super::live::{LiveEntryAnswer, reason, sees, sight, unfinished, unprocessable};
 use super::overrides::{OverrideAnswer, overrides_of};
 use super::penalties::PenaltyEntry;
-use super::trials::{explained_live, seen_policy};
+use super::trials::{ExplainedRequest, explained_live, limits_of, seen_policy};
 use crate::admin::penalties::shown;
-use crate::bounds::BODY_BYTES_MAX;
+use crate::bounds::{BODY_BYTES_MAX, OTHER_LIMITS_MAX};
 use crate::control::access::AccessRole;
 use crate::control::api::query::REASON;
 use crate::control::api::route::{Answering, ApiRoute, RouteAccess, TenantRule};
@@ -32,7 +32,7 @@ use crate::wire;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KeyLookup {
-    /// A request, as in `/v1/check`.
+    /// A request, as in `/v1/check`; a key is a request with nothing else, such as `{"user":"42"}`.
     #[schema(value_type = Object)]
     request: Value,
 }
@@ -71,9 +71,13 @@ pub(crate) struct KeyGrant {
 /// What is known about the keys of a request.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LookedUpKeys {
-    /// The buckets that the request touches, as in a decision.
+    /// The buckets that the request touches, as in a decision, also where a gate decides and `decision` lists none.
     #[schema(value_type = Vec<Object>)]
     limits: Value,
+    /// The buckets that the request identifies, of limits that do not apply to it, because of its path for instance. At most
+    /// 100, in the order of the policy.
+    #[schema(value_type = Vec<Object>)]
+    other_limits: Value,
     /// The next decision.
     #[schema(value_type = Object)]
     decision: Value,
@@ -153,33 +157,52 @@ fn lookup(call: ApiCall) -> Answering {
     Box::pin(async move {
         let body: KeyLookup = call.json()?;
         let (text, seen) = checked(&call, &body.request).await?;
-        let mut explanation = explained_live(&call, &text).await?;
+        let asked = wire::request(&text).map_err(|error| ApiError::body("/request", &error))?;
+        let ExplainedRequest { decision, limits, mut explanation } = explained_live(&call, &asked).await?;
         if let Some((sight, root)) = &seen {
             hide_unseen(&mut explanation, sight, root);
         }
-        let decision = explanation["decision"].take();
-        if let Some(members) = explanation.as_object_mut() {
-            members.remove("decision");
-        }
-        let (limits, sight) = (decision["limits"].clone(), sight(&call).await?);
+        let sight = sight(&call).await?;
+        let other_limits = other_limits(&call, &asked, &sight).await?;
         let rules = call.node.limiter().rules();
-        let upon = applies(call.control().live(), call.node.limiter(), &rules, &text, call.now);
+        let upon = applies(call.control().live(), call.node.limiter(), &rules, &asked, call.now);
         let seen_upon = upon.iter().filter(|entry| sees(&sight, entry));
         let live = seen_upon.map(|entry| LiveEntryAnswer::of(entry, &call)).collect();
-        let penalties = penalties(&call, &text).await?;
-        let overrides = overrides_of(&call, &limits).await?;
-        Ok(ApiAnswer::json(&LookedUpKeys { limits, decision, explanation, live, penalties, overrides }))
+        let penalties = penalties(&call, &asked).await;
+        let overrides = overrides_of(&call, [&limits, &other_limits]).await?;
+        Ok(ApiAnswer::json(&LookedUpKeys {
+            limits,
+            other_limits,
+            decision,
+            explanation,
+            live,
+            penalties,
+            overrides,
+        }))
     })
 }
 
-/// The penalties upon a request. They do not say of which tenant they are, so a restricted caller sees none.
-async fn penalties(call: &ApiCall, request: &str) -> Result<Vec<Value>, ApiError> {
-    if call.principal().tenant.is_some() {
-        return Ok(Vec::new());
+/// The buckets of limits that do not apply to a request, but have its key.
+async fn other_limits(call: &ApiCall, request: &Request<'_>, sight: &Sight) -> Result<Value, ApiError> {
+    let tenant = request.tenant.as_deref().unwrap_or_default();
+    let found = {
+        let is_seen = |rule: &Rule| is_own(sight, tenant, rule);
+        call.node.limiter().other_buckets_async(request, &is_seen, OTHER_LIMITS_MAX)
+    };
+    match found.await {
+        Ok(None) => Ok(json!([])),
+        Ok(Some(buckets)) => limits_of(&buckets),
+        Err(error) => Err(ApiError::Unavailable(format!("the store does not answer: {error}"))),
     }
-    let asked = wire::request(request).map_err(|error| ApiError::body("/request", &error))?;
-    let found = call.node.limiter().burst_penalties_upon(&asked).await;
-    Ok(found.iter().map(shown).collect())
+}
+
+/// The penalties upon a request. They do not say of which tenant they are, so a restricted caller sees none.
+async fn penalties(call: &ApiCall, request: &Request<'_>) -> Vec<Value> {
+    if call.principal().tenant.is_some() {
+        return Vec::new();
+    }
+    let found = call.node.limiter().burst_penalties_upon(request).await;
+    found.iter().map(shown).collect()
 }
 
 /// `POST /keys/reset`
@@ -195,7 +218,10 @@ fn grant(call: ApiCall) -> Answering {
     Box::pin(async move {
         let KeyGrant { request, limit, tokens, reason } = call.json()?;
         if tokens == 0 {
-            return Err(unprocessable("/tokens", "it must be at least 1"));
+            return Err(unprocessable(
+                "/tokens",
+                &format!("it must be a whole number from 1 to {}", u32::MAX),
+            ));
         }
         change(call, request, Some(limit), Some(tokens), reason).await
     })
@@ -260,9 +286,12 @@ async fn answer(
     warnings: Vec<String>,
 ) -> Result<ApiAnswer, ApiError> {
     let asked = wire::request(request).map_err(|error| ApiError::body("/request", &error))?;
-    let decision = call.node.peek(&asked).await.to_json();
-    let mut after: Value = serde_json::from_str(&decision).map_err(|_| ApiError::Internal)?;
-    Ok(ApiAnswer::json(&ChangedKeys { changed, limits: after["limits"].take(), warnings }))
+    let limits = match explained_live(call, &asked).await {
+        Ok(explained) => explained.limits,
+        // The change is done, so the answer is no error if the store fails only now: it has what this node knows.
+        Err(_) => limits_of(&call.node.peek(&asked).await)?,
+    };
+    Ok(ApiAnswer::json(&ChangedKeys { changed, limits, warnings }))
 }
 
 /// The text of a request that is valid and that the caller may ask about, and what a restricted caller sees.

@@ -1,13 +1,14 @@
 //! Routes about overrides: other numbers of a limit for some clients, for a while, beside the policy.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tidegate_database::UnixMillis;
-use tidegate_document::DocumentNode;
-use tidegate_policy::{Rule, TENANT_PREFIX};
+use tidegate_document::{DocumentNode, nearest};
+use tidegate_policy::{Policy, RuleSet, TENANT_PREFIX};
 use utoipa::ToSchema;
 
 use super::live::{
@@ -21,6 +22,7 @@ use crate::control::api::{ApiAnswer, ApiCall, ApiError, PREFIX, rfc3339};
 use crate::control::changing::IdempotencyKey;
 use crate::control::collection::Collection;
 use crate::control::entry_edit::not_found;
+use crate::control::live::carrier;
 use crate::control::live::changing::{LiveDeed, new_live_id, shown_who};
 use crate::control::live::entry::{LiveBody, LiveEntry, LiveKind};
 use crate::control::live::gates::check_who;
@@ -43,7 +45,7 @@ pub(crate) struct WantedOverride {
     /// or both.
     #[schema(minimum = 0.01, maximum = 100, example = 2.5)]
     multiplier: Option<f64>,
-    /// A rate in place of that of the limit, as in the policy.
+    /// A rate in place of that of the limit, as in the policy. Without a window, that of the limit is meant.
     #[schema(value_type = Option<Object>, example = json!({ "rate": 100, "window": "minute" }))]
     sustained: Option<Value>,
     /// A burst in place of that of the limit, as in the policy.
@@ -140,19 +142,18 @@ fn add(call: ApiCall) -> Answering {
             return earlier.map(|answer| added(&answer)).ok_or_else(unfinished);
         }
         let reason = reason(&call, wanted.reason)?;
-        let overridden = OverrideBody {
+        let mut overridden = OverrideBody {
             limit: wanted.limit,
             times: wanted.multiplier.map(hundredths).transpose()?,
             sustained: wanted.sustained,
             burst: wanted.burst,
         };
-        let entry = LiveEntry {
+        let mut entry = LiveEntry {
             id: new_live_id()?,
             kind: LiveKind::Override,
             body: LiveBody {
                 who: wanted.who,
                 scope: call.principal().tenant.as_deref().map(str::to_owned),
-                overridden: Some(overridden.clone()),
                 ..LiveBody::default()
             },
             until: wanted.until.as_deref().map(|until| end(&call, until)).transpose()?,
@@ -162,9 +163,11 @@ fn add(call: ApiCall) -> Answering {
         };
         let spelling = call.node.limiter().rules().spelling();
         check_who(&entry, spelling, call.now).map_err(|wrong| unprocessable("/who", &wrong))?;
-        overridden.numbers().map_err(wrong_numbers)?;
         check_sight(&call, &entry, &overridden).await?;
-        check_limit(&overridden, call.node.limiter().rules().rules())?;
+        fill_window(&call, &mut overridden).await?;
+        overridden.numbers().map_err(wrong_numbers)?;
+        check_limit(&call, &overridden)?;
+        entry.body.overridden = Some(overridden.clone());
         let shown = serde_json::json!(OverrideAnswer::of(&entry, &overridden, None, &call));
         // Whoever repeats the request knows the values that are masked there.
         let remembered = serde_json::json!(OverrideAnswer::masked(&entry, &overridden, None, &call));
@@ -194,17 +197,36 @@ fn wrong_numbers((member, why): (&'static str, String)) -> ApiError {
     unprocessable(member, &why)
 }
 
+/// Gives a rate without a window that of its limit.
+async fn fill_window(call: &ApiCall, overridden: &mut OverrideBody) -> Result<(), ApiError> {
+    if !overridden.lacks_window() {
+        return Ok(());
+    }
+    if call.node.settings().nodes <= 1 {
+        return overridden.fill_window(&call.node.limiter().rules()).map_err(wrong_numbers);
+    }
+    // The limits in force are the share of this node, so the windows are read from the policy itself.
+    let (text, now) = (Arc::clone(&call.control().running().text), call.now);
+    let read = move || Policy::parse_at(&text, now).ok().map(|policy| policy.rules);
+    let whole: RuleSet = call.control().run_long(read).await.flatten().ok_or(ApiError::Internal)?;
+    overridden.fill_window(&whole).map_err(wrong_numbers)
+}
+
 /// Checks that there is such a limit, and that it can have the numbers.
-fn check_limit(overridden: &OverrideBody, rules: &[Rule]) -> Result<(), ApiError> {
-    let mut is_known = false;
-    for rule in rules.iter().filter(|rule| *rule.name == overridden.limit) {
+fn check_limit(call: &ApiCall, overridden: &OverrideBody) -> Result<(), ApiError> {
+    let (rules, mut is_known) = (call.node.limiter().rules(), false);
+    for rule in rules.rules().iter().filter(|rule| *rule.name == overridden.limit) {
         is_known = true;
         overridden.check_with(rule).map_err(wrong_numbers)?;
     }
-    match is_known {
-        true => Ok(()),
-        false => Err(unprocessable("/limit", "the policy in force has no limit of this name")),
+    if is_known {
+        return Ok(());
     }
+    // A restricted caller does not learn the names of other limits.
+    let known = rules.rules().iter().filter(|_| call.principal().tenant.is_none()).map(|rule| &*rule.name);
+    let meant = nearest(&overridden.limit, known).map(|name| format!("; did you mean `{name}`?"));
+    let unknown = format!("the policy in force has no limit of this name{}", meant.unwrap_or_default());
+    Err(unprocessable("/limit", &unknown))
 }
 
 /// A multiplier in hundredths.
@@ -249,9 +271,12 @@ async fn check_sight(call: &ApiCall, entry: &LiveEntry, overridden: &OverrideBod
 /// `GET /overrides`
 fn list(call: ApiCall) -> Answering {
     Box::pin(async move {
-        let (sight, uses) = (sight(&call).await?, told_uses(&call).await?);
+        let (sight, entries) = (sight(&call).await?, call.control().live().entries(unix_millis(call.now)));
+        let overridden = entries.iter().filter(|entry| entry.body.overridden.is_some());
+        let ids: Vec<String> = overridden.map(|entry| entry.id.clone()).collect();
+        let uses = told_uses(&call, &ids).await?;
         let mut items: Vec<(String, Value)> = Vec::new();
-        for entry in call.control().live().entries(unix_millis(call.now)) {
+        for entry in entries {
             if let Some(overridden) = entry.body.overridden.as_ref().filter(|_| sees(&sight, &entry)) {
                 let shown = OverrideAnswer::of(&entry, overridden, uses.get(&entry.id).copied(), &call);
                 items.push((cursor(&entry), serde_json::json!(shown)));
@@ -265,7 +290,7 @@ fn list(call: ApiCall) -> Answering {
 fn show(call: ApiCall) -> Answering {
     Box::pin(async move {
         let (entry, overridden, _) = find(&call).await?;
-        let told = told_uses(&call).await?.get(&entry.id).copied();
+        let told = told_use(&call, &entry).await?;
         Ok(ApiAnswer::json(&OverrideAnswer::of(&entry, &overridden, told, &call)))
     })
 }
@@ -276,7 +301,7 @@ fn remove(call: ApiCall) -> Answering {
         let (entry, overridden, sight) = find(&call).await?;
         check_own(&sight, &entry)?;
         let reason = reason(&call, None)?;
-        let told = told_uses(&call).await?.get(&entry.id).copied();
+        let told = told_use(&call, &entry).await?;
         let shown = serde_json::json!(OverrideAnswer::of(&entry, &overridden, told, &call));
         let (who, kind, event) =
             (entry.body.who.clone(), LiveKind::Override.as_str(), EventName::OverrideRemoved);
@@ -287,14 +312,18 @@ fn remove(call: ApiCall) -> Answering {
 }
 
 /// The overrides by which the limits of a decision were counted, as far as the caller sees them.
-pub(super) async fn overrides_of(call: &ApiCall, limits: &Value) -> Result<Vec<OverrideAnswer>, ApiError> {
-    let ids = limits.as_array().into_iter().flatten().filter_map(|limit| limit["override"].as_str());
-    let ids: BTreeSet<&str> = ids.collect();
+pub(super) async fn overrides_of(
+    call: &ApiCall,
+    limits: [&Value; 2],
+) -> Result<Vec<OverrideAnswer>, ApiError> {
+    let entries = limits.into_iter().filter_map(Value::as_array).flatten();
+    let ids: BTreeSet<&str> = entries.filter_map(|limit| limit["override"].as_str()).collect();
     if ids.is_empty() {
         return Ok(Vec::new());
     }
-    let (sight, uses, now) = (sight(call).await?, told_uses(call).await?, unix_millis(call.now));
-    let found = ids.into_iter().filter_map(|id| call.control().live().entry(id, now));
+    let ids: Vec<String> = ids.into_iter().map(str::to_owned).collect();
+    let (sight, uses, now) = (sight(call).await?, told_uses(call, &ids).await?, unix_millis(call.now));
+    let found = ids.iter().filter_map(|id| call.control().live().entry(id, now));
     let shown = found.filter(|entry| sees(&sight, entry)).filter_map(|entry| {
         let overridden = entry.body.overridden.as_ref()?;
         Some(OverrideAnswer::of(&entry, overridden, uses.get(&entry.id).copied(), call))
@@ -302,12 +331,13 @@ pub(super) async fn overrides_of(call: &ApiCall, limits: &Value) -> Result<Vec<O
     Ok(shown.collect())
 }
 
-/// When overrides were last used on any node, as far as the database was told.
-async fn told_uses(call: &ApiCall) -> Result<HashMap<String, UnixMillis>, ApiError> {
-    match call.control().database() {
-        Some(database) => Ok(database.live_uses(LiveKind::Override.as_str()).await?.into_iter().collect()),
-        None => Ok(HashMap::new()),
-    }
+/// When an override was last used on any node, as far as that is told.
+async fn told_use(call: &ApiCall, entry: &LiveEntry) -> Result<Option<UnixMillis>, ApiError> {
+    Ok(told_uses(call, std::slice::from_ref(&entry.id)).await?.remove(&entry.id))
+}
+
+async fn told_uses(call: &ApiCall, ids: &[String]) -> Result<HashMap<String, UnixMillis>, ApiError> {
+    Ok(carrier::told_uses(&call.node, LiveKind::Override, ids).await?)
 }
 
 /// The override that the path names, if the caller sees it, and what the caller sees.

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
-use tidegate::engine::{Limiter, RuleSet};
+use tidegate::engine::{Decision, Explanation, Limiter, Reason, RuleSet};
 use tidegate::{Clock, ManualClock, MemoryOptions, Nanos, Store};
 use tidegate_document::DocumentNode;
-use tidegate_policy::Policy;
+use tidegate_policy::{Policy, Request};
 use tidegate_redis::StoreError;
 use utoipa::ToSchema;
 
 use super::candidates;
-use crate::bounds::{SIMULATION_KEYS_MAX, SIMULATION_TIME_MAX};
-use crate::commands::explain_output;
+use crate::bounds::{SIMULATION_KEYS_MAX, SIMULATION_TIME_MAX, TRIAL_TIME_MAX};
+use crate::commands::explain_json;
 use crate::control::access::AccessRole;
 use crate::control::api::answer::LINES;
 use crate::control::api::query::parse_time;
@@ -26,6 +26,7 @@ use crate::control::entry_edit::not_found;
 use crate::control::masked_policy::masked_conditions;
 use crate::control::shown_explanation::{hide, hide_unseen};
 use crate::control::simulation::{self, SimulationJob};
+use crate::control::startup::unix_millis;
 use crate::control::subtree::Sight;
 use crate::wire;
 
@@ -33,7 +34,7 @@ use crate::wire;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SimulationRequest {
-    /// Requests with `at_ms`, one JSON object a line, sorted by time.
+    /// Requests with `at_ms`, one JSON object a line, sorted by time. The decision on a line with an `id` repeats it.
     trace: String,
     /// A policy: a text (YAML or JSON), or an object. Without it, `version`, `candidate` or the policy in force is used.
     #[schema(schema_with = text_or_object)]
@@ -116,6 +117,20 @@ async fn tried(call: &ApiCall, named: NamedPolicy<'_>) -> Result<Option<TriedPol
     }
 }
 
+/// Runs work by another policy than the one in force. A large policy takes long to read, so it is not waited for without end.
+async fn run_trial<T: Send + 'static>(
+    call: &ApiCall,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ApiError> {
+    let done = tokio::time::timeout(TRIAL_TIME_MAX, call.control().run_long(work)).await;
+    let seconds = TRIAL_TIME_MAX.as_secs();
+    let too_long = format!(
+        "this takes longer than {seconds} seconds, or others compute for long: try again, with a smaller policy, or with the \
+         same command of `tidegate` on a machine of yours"
+    );
+    done.map_err(|_| ApiError::TooMany { detail: too_long, retry_after: seconds })?.ok_or(ApiError::Internal)
+}
+
 /// `POST /simulate`
 pub(in crate::control::api) fn simulate(call: ApiCall) -> Answering {
     Box::pin(async move {
@@ -140,8 +155,7 @@ pub(in crate::control::api) fn simulate(call: ApiCall) -> Answering {
         let node = Arc::clone(&call.node);
         let deadline = node.clock().now().saturating_add(SIMULATION_TIME_MAX.into());
         let is_time_up = move || node.clock().now() > deadline;
-        let ran = call.control().run_long(move || simulation::run(&job, is_time_up)).await;
-        let ran = ran.ok_or(ApiError::Internal)??;
+        let ran = run_trial(&call, move || simulation::run(&job, is_time_up)).await??;
         Ok(match accepts_lines {
             true => ApiAnswer::text(ran.lines, LINES),
             false => ApiAnswer::json(&ran.json()),
@@ -181,40 +195,35 @@ pub(in crate::control::api) fn explain(call: ApiCall) -> Answering {
         let hides = call.principal().role < AccessRole::Editor && !is_sent;
         let is_restricted = call.principal().tenant.is_some() && !is_sent;
         let mut seen = None;
-        let (explanation, hidden) = match (tried, running) {
-            (Some(_), Some(candidate)) => explain_live(candidate.limiter(), &text).await?,
+        let asked = || wire::request(&text).map_err(|error| ApiError::body("/request", &error));
+        let ExplainedRequest { decision, mut explanation, .. } = match (tried, running) {
+            (Some(_), Some(candidate)) => explain_live(&call, candidate.limiter(), &asked()?, hides).await?,
             (Some(policy), None) => {
                 let _turn = call.control().trial_turn().await;
-                let now = at.unwrap_or(call.now);
-                let explained = call.control().run_long(move || explain_by(&policy.text, &text, now));
-                explained.await.ok_or(ApiError::Internal)??
+                let (now, text) = (at.unwrap_or(call.now), text.clone());
+                run_trial(&call, move || explain_by(&policy.text, &text, now, hides)).await??
             }
             (None, _) => {
                 if is_restricted {
                     seen = Some(seen_policy(&call, tenant.as_deref()).await?);
                 }
-                explain_live(call.node.limiter(), &text).await?
+                explain_live(&call, call.node.limiter(), &asked()?, hides).await?
             }
         };
-        let mut json: Value = serde_json::from_str(&explanation).map_err(|_| ApiError::Internal)?;
-        if hides {
-            hide(&mut json, &hidden);
-        }
         if let Some((sight, root)) = seen {
-            hide_unseen(&mut json, &sight, &root);
+            hide_unseen(&mut explanation, &sight, &root);
         }
-        Ok(ApiAnswer::json(&json))
+        explanation["decision"] = decision;
+        Ok(ApiAnswer::json(&explanation))
     })
 }
 
 /// The explanation of a request by the live state, as the caller may see it.
-pub(super) async fn explained_live(call: &ApiCall, request: &str) -> Result<Value, ApiError> {
-    let (explanation, hidden) = explain_live(call.node.limiter(), request).await?;
-    let mut json: Value = serde_json::from_str(&explanation).map_err(|_| ApiError::Internal)?;
-    if call.principal().role < AccessRole::Editor {
-        hide(&mut json, &hidden);
-    }
-    Ok(json)
+pub(super) async fn explained_live(
+    call: &ApiCall,
+    request: &Request<'_>,
+) -> Result<ExplainedRequest, ApiError> {
+    explain_live(call, call.node.limiter(), request, call.principal().role < AccessRole::Editor).await
 }
 
 /// The time of `at`.
@@ -239,33 +248,72 @@ pub(super) async fn seen_policy(
     }
 }
 
-/// An explanation as JSON, and the conditions to hide in it.
-type Explained = (String, HashMap<String, String>);
-
-async fn explain_live<S: Store<Error = StoreError>>(
-    limiter: &Limiter<S>,
-    request: &str,
-) -> Result<Explained, ApiError> {
-    let request = wire::request(request).map_err(|error| ApiError::body("/request", &error))?;
-    let explanation = limiter.explain_async(&request).await;
-    let explanation =
-        explanation.map_err(|error| ApiError::Unavailable(format!("the store does not answer: {error}")))?;
-    let mut hidden = masked_conditions(&limiter.rules());
-    hidden.extend(limiter.live_gates().iter().flat_map(|live| masked_conditions(live)));
-    Ok((explain_output::json(&explanation, None), hidden))
+/// The decision on a request and why it is so, as JSON.
+pub(super) struct ExplainedRequest {
+    pub(super) decision: Value,
+    /// The buckets that the request touches, as in a decision, whatever the gates say.
+    pub(super) limits: Value,
+    pub(super) explanation: Value,
 }
 
-fn explain_by(policy: &str, request: &str, now: Nanos) -> Result<Explained, ApiError> {
+impl ExplainedRequest {
+    /// `hidden` has the conditions that the reader may not see.
+    fn new(
+        explanation: &Explanation,
+        hidden: Option<HashMap<String, String>>,
+    ) -> Result<ExplainedRequest, ApiError> {
+        let decision = explanation.decision.to_json();
+        let decision = serde_json::from_str(&decision).map_err(|_| ApiError::Internal)?;
+        let limits = limits_of(&explanation.by_limits)?;
+        let mut shown = explain_json::value(explanation);
+        if let Some(hidden) = hidden {
+            hide(&mut shown, &hidden);
+        }
+        Ok(ExplainedRequest { decision, limits, explanation: shown })
+    }
+}
+
+/// The buckets of a decision, as JSON.
+pub(super) fn limits_of(decision: &Decision) -> Result<Value, ApiError> {
+    let mut decision: Value = serde_json::from_str(&decision.to_json()).map_err(|_| ApiError::Internal)?;
+    Ok(decision["limits"].take())
+}
+
+async fn explain_live<S: Store<Error = StoreError>>(
+    call: &ApiCall,
+    limiter: &Limiter<S>,
+    request: &Request<'_>,
+    hides: bool,
+) -> Result<ExplainedRequest, ApiError> {
+    let explanation = limiter.explain_async(request).await;
+    let mut explanation =
+        explanation.map_err(|error| ApiError::Unavailable(format!("the store does not answer: {error}")))?;
+    // As at `GET /kill-switch`, a restricted caller does not learn why it is on.
+    if explanation.decision.reason() == Reason::KillSwitch
+        && call.principal().tenant.is_none()
+        && let Some(gate) = &mut explanation.gate
+    {
+        gate.reason = call.control().kill_switch(unix_millis(call.now)).and_then(|entry| entry.reason);
+    }
+    let hidden = hides.then(|| {
+        let mut hidden = masked_conditions(&limiter.rules());
+        hidden.extend(limiter.live_gates().iter().flat_map(|live| masked_conditions(live)));
+        hidden
+    });
+    ExplainedRequest::new(&explanation, hidden)
+}
+
+fn explain_by(policy: &str, request: &str, now: Nanos, hides: bool) -> Result<ExplainedRequest, ApiError> {
     let policy = Policy::parse_at(policy, now).map_err(|error| ApiError::Problems(error.problems))?;
     let rules: RuleSet = policy.into();
-    let hidden = masked_conditions(&rules);
+    let hidden = hides.then(|| masked_conditions(&rules));
     let request = wire::request(request).map_err(|error| ApiError::body("/request", &error))?;
     let options = MemoryOptions { max_keys: 1_000, ..MemoryOptions::default() };
     let limiter = Limiter::in_memory(rules, options, ManualClock::new(now))
         .map_err(|error| ApiError::body("/policy", &error))?;
     let mut explanation = limiter.explain(&request);
     explanation.decision = limiter.take_place_at(&request, now);
-    Ok((explain_output::json(&explanation, None), hidden))
+    ExplainedRequest::new(&explanation, hidden)
 }
 
 #[cfg(test)]
@@ -283,12 +331,8 @@ limits:
 allow:
 - { \"jwt:sub\": secret-four }
 ";
-        let explain = |request: Value| {
-            let (explanation, hidden) = explain_by(policy, &request.to_string(), Nanos::ZERO).unwrap();
-            let mut json: Value = serde_json::from_str(&explanation).unwrap();
-            hide(&mut json, &hidden);
-            json
-        };
+        let explain =
+            |request: Value| explain_by(policy, &request.to_string(), Nanos::ZERO, true).unwrap().explanation;
         let limited = explain(json!({ "user": "1", "query": "token=secret-three", "plan": "free" }));
         assert_eq!(limited["limits"][0]["match"][1], "plan: free");
         assert!(

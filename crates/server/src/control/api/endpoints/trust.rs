@@ -18,7 +18,9 @@ use crate::control::api::query::REASON;
 use crate::control::api::route::{Answering, ApiRoute, RouteAccess, TenantRule};
 use crate::control::api::shape::{AnswerShape, BodyShape, JsonShape};
 use crate::control::api::{ApiAnswer, ApiCall, ApiError};
-use crate::control::trust::changing::{CountedOutcomes, count_outcomes, set_facts, trust_book};
+use crate::control::trust::changing::{
+    CountedOutcomes, count_outcomes, set_all_facts, set_facts, trust_book,
+};
 use crate::wire::{ShownInputs, ShownScore, ShownTerms, millionths, trust_report};
 
 /// The longest name of a user, in characters: events and records have no longer ones.
@@ -70,6 +72,39 @@ pub(crate) struct ToldOutcomes {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct OutcomesCounted {
     /// How many users the outcomes were about.
+    users: usize,
+}
+
+/// Facts about several accounts.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FactBatch {
+    /// One entry for each user. What is absent is unknown from then on, as with `PUT /trust/{user}`.
+    #[schema(max_items = 1000)]
+    facts: Vec<ToldFacts>,
+}
+
+/// Facts about the account of one user.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ToldFacts {
+    /// The user, as requests name it.
+    #[schema(min_length = 1, max_length = 256, example = "42")]
+    user: String,
+    /// When the account was created.
+    #[schema(format = DateTime)]
+    created: Option<String>,
+    /// Whether its email address is verified.
+    email_verified: Option<bool>,
+    /// The part of its requests of the last seven days that succeeded.
+    #[schema(minimum = 0, maximum = 1)]
+    success_rate: Option<f64>,
+}
+
+/// What was set.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct FactsSet {
+    /// How many users the facts were about.
     users: usize,
 }
 
@@ -137,6 +172,18 @@ pub(in crate::control::api) fn routes() -> Vec<ApiRoute> {
                 count,
             )
         },
+        ApiRoute {
+            query: &[REASON],
+            body: BodyShape::Json(JsonShape::of::<FactBatch>()),
+            ..ApiRoute::new(
+                Method::POST,
+                "/trust/facts",
+                OPERATES,
+                "Replaces the facts about several users.",
+                AnswerShape::Json(JsonShape::of::<FactsSet>()),
+                replace_all,
+            )
+        },
     ]
 }
 
@@ -151,7 +198,7 @@ fn replace(call: ApiCall) -> Answering {
         trust_book(&call)?;
         let (user, wanted) = (call.path.get(0), call.json::<ShownFacts>()?);
         check_user(user, "")?;
-        let facts = facts(&wanted)?;
+        let facts = facts(&wanted, "")?;
         let detail = json!({ "facts": ShownFacts::of(&facts) }).to_string();
         set_facts(&call, user, facts, detail).await?;
         shown(&call)
@@ -184,6 +231,30 @@ fn count(call: ApiCall) -> Answering {
     })
 }
 
+/// `POST /trust/facts`
+fn replace_all(call: ApiCall) -> Answering {
+    Box::pin(async move {
+        trust_book(&call)?;
+        let batch: FactBatch = call.json()?;
+        if batch.facts.len() > OUTCOMES_MAX {
+            let detail = format!("there are more than {OUTCOMES_MAX}: send them in several calls");
+            return Err(unprocessable("/facts", &detail));
+        }
+        let mut by_user: BTreeMap<String, AccountFacts> = BTreeMap::new();
+        for (index, told) in batch.facts.into_iter().enumerate() {
+            let place = format!("/facts/{index}");
+            check_user(&told.user, &format!("{place}/user"))?;
+            let ToldFacts { user, created, email_verified, success_rate } = told;
+            let told = facts(&ShownFacts { created, email_verified, success_rate }, &place)?;
+            if by_user.insert(user, told).is_some() {
+                return Err(unprocessable(&format!("{place}/user"), "each user can be there once"));
+            }
+        }
+        set_all_facts(&call, &by_user).await?;
+        Ok(ApiAnswer::json(&FactsSet { users: by_user.len() }))
+    })
+}
+
 fn check_user(user: &str, pointer: &str) -> Result<(), ApiError> {
     if user.is_empty() || user.chars().count() > USER_MAX || user.chars().any(char::is_control) {
         let detail =
@@ -193,17 +264,18 @@ fn check_user(user: &str, pointer: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn facts(wanted: &ShownFacts) -> Result<AccountFacts, ApiError> {
+/// The facts of a body; `place` is where they are in it.
+fn facts(wanted: &ShownFacts, place: &str) -> Result<AccountFacts, ApiError> {
     let created = wanted.created.as_deref().map(|text| -> Result<Nanos, ApiError> {
-        let time: Timestamp = text
-            .parse()
-            .map_err(|_| unprocessable("/created", "it must be a time such as 2024-05-01T00:00:00Z"))?;
+        let time: Timestamp = text.parse().map_err(|_| {
+            unprocessable(&format!("{place}/created"), "it must be a time such as 2024-05-01T00:00:00Z")
+        })?;
         // An account of before 1970 is as old as one can be.
         Ok(Nanos::new(u64::try_from(time.as_nanosecond().max(0)).unwrap_or(u64::MAX)))
     });
     let success_rate = wanted.success_rate.map(|rate| {
         if !(0.0..=1.0).contains(&rate) {
-            return Err(unprocessable("/success_rate", "it must be a number from 0 to 1"));
+            return Err(unprocessable(&format!("{place}/success_rate"), "it must be a number from 0 to 1"));
         }
         Ok(SuccessRate::from_millionths((rate * 1_000_000.0).round() as u32))
     });

@@ -72,9 +72,8 @@ fn fleet() -> Vec<ApiRoute> {
     let keys = AnswerShape::Json(JsonShape::of::<glance::HotKeyLists>());
     let now = "The figures of the last second, over all nodes that share the database.";
     let hour = "The last hour in steps of half a minute, over all nodes that share the database.";
-    let busy = "The keys of this node that took the most tokens, and those that were denied the most.";
-    let followed =
-        "The overview each second, as server-sent events with the name `overview`, for some minutes.";
+    let busy = "The keys that took the most tokens in the last minute, and those that were denied the most, over all nodes.";
+    let followed = "The overview each second, as server-sent events with the name `overview`. The server ends it after some minutes.";
     let history = AnswerShape::Json(JsonShape::of::<FleetHistory>());
     vec![
         with(

@@ -1,0 +1,273 @@
+//! The busiest keys of late: of this node, and summed over all nodes.
+//!
+//! Each node tells the others its busiest keys together with its other figures. Values that may be credentials are masked
+//! before that.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use tidegate::engine::{BusyKey, BusyKeys};
+use tidegate_database::UnixMillis;
+use tidegate_policy::{Descriptor, TENANT_PREFIX, Tenants};
+
+use crate::admin::hot_keys::{KEYS_DEFAULT, KEYS_MAX, LimitKeys, display_key};
+use crate::control::access::Principal;
+use crate::node::Node;
+
+/// How many keys of each kind a node tells the others.
+const TOLD_MAX: usize = KEYS_DEFAULT;
+
+/// The busiest keys of a node since some time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BusyFigures {
+    /// Since when, in milliseconds since 1970.
+    since_millis: i64,
+    /// By the tokens that they took.
+    pub(crate) consumers: KeyCounts,
+    /// By how often they were denied.
+    pub(crate) denied: KeyCounts,
+}
+
+/// The keys with the highest counts, highest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct KeyCounts {
+    keys: Vec<KeyCount>,
+    /// No other key has a higher count.
+    others_at_most: u64,
+}
+
+/// How busy a key is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct KeyCount {
+    /// The limit that counts it.
+    pub(crate) limit: String,
+    /// The key as it is shown.
+    pub(crate) key: String,
+    /// Its tenant, if the limit counts by tenant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tenant: Option<String>,
+    /// The members that a request must have to have this key; none if one is masked, or is not a member of requests.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) request: BTreeMap<String, String>,
+    /// Never too low.
+    pub(crate) count: u64,
+    /// Too high by at most that.
+    pub(crate) error: u64,
+}
+
+impl BusyFigures {
+    /// The busiest keys of a node since a time at which it started a span.
+    pub(super) fn of(node: &Node, since: UnixMillis) -> BusyFigures {
+        let limiter = node.limiter();
+        let (consumers, denied) = (limiter.top_consumers(KEYS_MAX), limiter.top_denied(KEYS_MAX));
+        let rules = limiter.rules();
+        let limits = LimitKeys::of(&rules, consumers.keys.iter().chain(&denied.keys));
+        BusyFigures {
+            since_millis: since.get(),
+            consumers: KeyCounts::of(&limits, &consumers),
+            denied: KeyCounts::of(&limits, &denied),
+        }
+    }
+
+    /// Since when they are counted; `None` if nothing was read yet.
+    pub(crate) fn since(&self) -> Option<UnixMillis> {
+        (self.since_millis != 0).then(|| UnixMillis::new(self.since_millis))
+    }
+
+    /// As much of it as other nodes are told.
+    pub(super) fn told(&self) -> BusyFigures {
+        BusyFigures {
+            since_millis: self.since_millis,
+            consumers: self.consumers.first(TOLD_MAX),
+            denied: self.denied.first(TOLD_MAX),
+        }
+    }
+}
+
+impl KeyCounts {
+    fn of(limits: &LimitKeys<'_>, busy: &BusyKeys) -> KeyCounts {
+        let keys = busy.keys.iter().map(|key| KeyCount::of(limits.key_of(key), key)).collect();
+        KeyCounts { keys, others_at_most: busy.others_at_most }
+    }
+
+    fn first(&self, most: usize) -> KeyCounts {
+        let cut = self.keys.get(most).map_or(0, |cut| cut.count);
+        KeyCounts {
+            keys: self.keys.iter().take(most).cloned().collect(),
+            others_at_most: self.others_at_most.max(cut),
+        }
+    }
+
+    /// The sum over several nodes, highest first. A node that does not tell of a key may have counted it as often as the
+    /// least of its others: so much is added to the count and to its error. Keys that are too long and are shown alike are
+    /// summed too.
+    pub(crate) fn sum<'n>(nodes: impl Iterator<Item = &'n KeyCounts>) -> Vec<KeyCount> {
+        let mut sums: BTreeMap<(&str, &str), NodeSum> = BTreeMap::new();
+        let mut all_others = 0_u64;
+        for node in nodes {
+            all_others = all_others.saturating_add(node.others_at_most);
+            let mut told: BTreeMap<(&str, &str), KeyCount> = BTreeMap::new();
+            for key in &node.keys {
+                let entry = told.entry((&key.limit, &key.key));
+                entry.and_modify(|sum| sum.add(key)).or_insert_with(|| key.clone());
+            }
+            for (name, key) in told {
+                let sum = sums.entry(name).or_insert_with(|| NodeSum { key: key.unused(), others: 0 });
+                sum.key.add(&key);
+                sum.others = sum.others.saturating_add(node.others_at_most);
+            }
+        }
+        let mut keys: Vec<KeyCount> = sums.into_values().map(|sum| sum.completed(all_others)).collect();
+        keys.sort_by(|one, other| other.count.cmp(&one.count).then(one.error.cmp(&other.error)));
+        keys
+    }
+}
+
+/// A key, summed over the nodes that tell of it.
+struct NodeSum {
+    key: KeyCount,
+    /// What these nodes say at most of others.
+    others: u64,
+}
+
+impl NodeSum {
+    /// The key over all nodes.
+    fn completed(mut self, all_others: u64) -> KeyCount {
+        let untold = all_others.saturating_sub(self.others);
+        self.key.count = self.key.count.saturating_add(untold);
+        self.key.error = self.key.error.saturating_add(untold);
+        self.key
+    }
+}
+
+impl KeyCount {
+    /// `of` is what its limit counts by, if that is known.
+    fn of(of: Option<&[Descriptor]>, busy: &BusyKey) -> KeyCount {
+        let values = || of.into_iter().flatten().zip(&busy.parts);
+        let tenant = values().find(|(descriptor, _)| **descriptor == Descriptor::Tenant);
+        KeyCount {
+            limit: busy.limit.clone(),
+            key: display_key(of, busy),
+            tenant: tenant.map(|(_, value)| value.clone()),
+            request: values().map(member).collect::<Option<_>>().unwrap_or_default(),
+            count: busy.count,
+            error: busy.error,
+        }
+    }
+
+    fn add(&mut self, other: &KeyCount) {
+        self.count = self.count.saturating_add(other.count);
+        self.error = self.error.saturating_add(other.error);
+    }
+
+    fn unused(&self) -> KeyCount {
+        KeyCount { count: 0, error: 0, ..self.clone() }
+    }
+
+    /// May a caller see it? A restricted one sees the keys of tenants in its subtree: of their own limits, and of limits
+    /// that count by tenant.
+    pub(crate) fn is_seen_by(&self, caller: &Principal, tenants: &Tenants) -> bool {
+        let named = [self.limit.strip_prefix(TENANT_PREFIX), self.tenant.as_deref()];
+        caller.tenant.is_none() || named.into_iter().flatten().any(|id| caller.sees(tenants, Some(id)))
+    }
+}
+
+/// The member of a request that has this value of a key.
+fn member((descriptor, value): (&Descriptor, &String)) -> Option<(String, String)> {
+    let name = match descriptor {
+        Descriptor::Tenant => "tenant",
+        Descriptor::User => "user",
+        Descriptor::Client => "client",
+        // A key may have a whole network.
+        Descriptor::Ip if value.parse::<IpAddr>().is_ok() => "ip",
+        Descriptor::Plan => "plan",
+        Descriptor::Upstream => "upstream",
+        Descriptor::Method => "method",
+        Descriptor::Host => "host",
+        Descriptor::Path => "path",
+        Descriptor::Domain => "domain",
+        // A route is a pattern.
+        Descriptor::Route if !value.contains(['{', '*']) => "path",
+        _ => return None,
+    };
+    // The end of a long key is cut off.
+    let is_whole = !value.is_empty() && !value.ends_with('…');
+    is_whole.then(|| (name.to_owned(), value.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn count(key: &str, count: u64, error: u64) -> KeyCount {
+        KeyCount { limit: "l".to_owned(), key: key.to_owned(), count, error, ..KeyCount::default() }
+    }
+
+    /// What a node says of exact counts, if it tells of so many keys.
+    fn told(exact: &HashMap<u8, u64>, most: usize) -> KeyCounts {
+        let mut keys: Vec<KeyCount> =
+            exact.iter().map(|(key, exact)| count(&key.to_string(), *exact, 0)).collect();
+        keys.sort_by_key(|key| (std::cmp::Reverse(key.count), key.key.clone()));
+        KeyCounts { keys, others_at_most: 0 }.first(most)
+    }
+
+    proptest! {
+        #[test]
+        fn the_truth_lies_between_count_less_error_and_count(
+            nodes in prop::collection::vec(prop::collection::hash_map(0_u8..12, 1_u64..100, 0..10), 0..5),
+            most in 1_usize..12,
+        ) {
+            let lists: Vec<KeyCounts> = nodes.iter().map(|exact| told(exact, most)).collect();
+            let sums = KeyCounts::sum(lists.iter());
+            prop_assert!(sums.is_sorted_by(|one, other| one.count >= other.count));
+            let told_of = |key: u8| lists.iter().any(|list| list.keys.iter().any(|told| told.key == key.to_string()));
+            for key in 0..12 {
+                let exact: u64 = nodes.iter().filter_map(|node| node.get(&key)).sum();
+                let found = sums.iter().find(|sum| sum.key == key.to_string());
+                prop_assert_eq!(found.is_some(), told_of(key));
+                if let Some(sum) = found {
+                    prop_assert!(sum.count - sum.error <= exact && exact <= sum.count, "{:?}: {}", sum, exact);
+                }
+            }
+            if most >= 10 {
+                prop_assert!(sums.iter().all(|sum| sum.error == 0));
+            }
+        }
+    }
+
+    #[test]
+    fn keys_that_are_shown_alike_are_one() {
+        let node = |counts: &[u64], others_at_most| KeyCounts {
+            keys: counts.iter().map(|number| count("a…", *number, 1)).collect(),
+            others_at_most,
+        };
+        let sum = KeyCounts::sum([node(&[5, 3], 2), node(&[4], 0), node(&[], 7)].iter());
+        assert_eq!(sum, [count("a…", 5 + 3 + 4 + 7, 1 + 1 + 1 + 7)]);
+    }
+
+    #[test]
+    fn a_request_is_shown_only_if_it_has_the_key() {
+        let key = |of: &[Descriptor], parts: &[&str]| {
+            let parts = parts.iter().map(|part| (*part).to_owned()).collect();
+            let busy = BusyKey { limit: "l".to_owned(), key: String::new(), parts, count: 1, error: 0 };
+            KeyCount::of(Some(of), &busy)
+        };
+        let known = key(&[Descriptor::Tenant, Descriptor::User], &["acme", "ann"]);
+        let members = BTreeMap::from([("tenant", "acme"), ("user", "ann")]);
+        let members = members.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        assert_eq!((known.request, known.tenant.as_deref()), (members, Some("acme")));
+        for (of, value) in [
+            (Descriptor::User, "cut…"),
+            (Descriptor::User, ""),
+            (Descriptor::Ip, "10.0.0.0/8"),
+            (Descriptor::Route, "/a/{b}"),
+        ] {
+            assert!(key(&[of], &[value]).request.is_empty(), "{value}");
+        }
+    }
+}
