@@ -23,9 +23,14 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.with_charges(&set, request, Cost::ZERO, chosen, |_, names| names)
     }
 
-    /// Would acting on two requests be the same: the same limits with the same numbers and keys?
+    /// Would acting on two requests be the same: the same limits with the same numbers and keys, of candidates too?
     pub fn touch_the_same(&self, one: &Request<'_>, other: &Request<'_>, chosen: ChosenLimits<'_>) -> bool {
         let set = self.active.load_full();
+        let besides = self.besides.all();
+        let mut besides = besides.iter().flat_map(|list| list.iter());
+        if !besides.all(|beside| beside.touch_the_same(one, other, chosen)) {
+            return false;
+        }
         self.with_charges(&set, one, Cost::ZERO, chosen, |one, _| {
             self.with_charges(&set, other, Cost::ZERO, chosen, |other, _| {
                 let same = |(one, other): (&Charge<'_>, &Charge<'_>)| {

@@ -134,12 +134,13 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let wall = self.clock.wall_at(at);
         for (index, item) in plan.items().iter().enumerate() {
             if let Some(rule) = plan.override_of(index) {
-                let applied = || {
-                    let limit = set.bound[item.rule as usize].at(set.variant_of(plan, index), &self.store);
-                    limit.variant().numbers.is_some()
+                let can_have = || {
+                    // Without trust, as when the override was accepted: that some clients have too much trust for these
+                    // numbers says nothing about the others.
+                    let variant = LimitVariant { trust: 0, ..set.variant_of(plan, index) };
+                    set.bound[item.rule as usize].at(variant, &self.store).variant().numbers.is_some()
                 };
-                // Zero is no version.
-                rule.use_record().record(set.version + 1, applied, wall);
+                rule.use_record().record(set.version, can_have, wall);
             }
         }
     }

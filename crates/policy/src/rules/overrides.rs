@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::{Nanos, OverrideNumbers, Rate};
 
@@ -31,32 +31,38 @@ pub struct OverrideRule {
 #[derive(Debug, Default)]
 pub struct OverrideUse {
     last_used: AtomicU64,
-    is_refused: AtomicBool,
-    /// The version of the policy for which it is known whether its numbers are refused.
-    known_for: AtomicU64,
+    /// For which version of the policy it is known whether the limit can have its numbers, and in the lowest bit whether it
+    /// cannot. One word, so that the answer for one version is never taken for that of another.
+    known: AtomicU64,
 }
 
 impl OverrideUse {
-    /// When it last applied to a request that was counted, by the wall clock.
+    /// How exact `last_used` is. A busy override is not written to with every decision: all threads would write one word.
+    const STEP: Nanos = Nanos::from_millis(100);
+
+    /// When it last applied to a request that was counted, by the wall clock, to a tenth of a second.
     pub fn last_used(&self) -> Option<Nanos> {
         let at = self.last_used.load(Ordering::Relaxed);
         (at > 0).then_some(Nanos::new(at))
     }
 
-    /// Could the store not count in these numbers when it was last used? Then the limit itself applied.
+    /// Can the limit not have these numbers, by the policy under which it last matched a request? Then the limit itself
+    /// applies.
     pub fn is_refused(&self) -> bool {
-        self.is_refused.load(Ordering::Relaxed)
+        self.known.load(Ordering::Relaxed) & 1 == 1
     }
 
-    /// Records a use, or that the store could not count in these numbers. `applied` is asked once for each version of the
-    /// policy.
-    pub fn record(&self, version: u64, applied: impl FnOnce() -> bool, wall: Nanos) {
-        if self.known_for.load(Ordering::Relaxed) != version {
-            self.is_refused.store(!applied(), Ordering::Relaxed);
-            self.known_for.store(version, Ordering::Relaxed);
+    /// Records a use, if the limit can have these numbers. `can_have` is asked once for each version of the policy.
+    pub fn record(&self, version: u64, can_have: impl FnOnce() -> bool, wall: Nanos) {
+        // Zero is that of no version.
+        let version = version + 1;
+        let mut known = self.known.load(Ordering::Relaxed);
+        if known >> 1 != version {
+            known = version << 1 | u64::from(!can_have());
+            self.known.store(known, Ordering::Relaxed);
         }
-        // Times grow, so mostly nobody else writes a later one.
-        if !self.is_refused() && self.last_used.load(Ordering::Relaxed) < wall.get() {
+        let last_used = Nanos::new(self.last_used.load(Ordering::Relaxed));
+        if known & 1 == 0 && last_used.saturating_add(Self::STEP) <= wall {
             self.last_used.fetch_max(wall.get(), Ordering::Relaxed);
         }
     }

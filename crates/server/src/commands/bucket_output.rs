@@ -1,47 +1,84 @@
 //! The bucket of a limit in the JSON of `tidegate explain`.
 
+use serde::Serialize;
 use serde_json::{Value, json};
-use tidegate::Nanos;
 use tidegate::engine::{ExplainedBucket, ExplainedOverride};
+use tidegate::{LimitDecision, Nanos};
 
-/// The parts of a key as a JSON list.
-pub(super) fn parts_json(key: &[(String, String)]) -> Value {
-    key.iter().map(|(name, value)| json!({ "descriptor": name, "value": value })).collect()
+/// A descriptor of a key, and its value.
+#[derive(Serialize)]
+pub(super) struct KeyPartJson<'a> {
+    descriptor: &'a str,
+    value: &'a str,
 }
 
-/// `takes` is what this request takes from the bucket; `is_charged` says whether it takes anything at all.
-pub(super) fn bucket_json(bucket: &ExplainedBucket, is_charged: bool) -> Value {
-    let state = |decision: &tidegate::LimitDecision| {
-        json!({
-            "allowed": decision.is_allowed(),
-            "limit": decision.limit,
-            "remaining": decision.remaining,
-            "reset_after_ms": decision.reset_after.as_millis_ceil(),
-            "retry_after_ms": decision.wait().map(|wait| wait.as_millis_ceil()),
-        })
-    };
-    let mut shown = json!({
-        "key": parts_json(&bucket.key),
-        "shared": bucket.is_shared,
-        "limit": bucket.limit,
-        "trust_hundredths": bucket.trust,
-        "cost": bucket.cost,
-        "cost_from": bucket.cost_from,
-        "takes": if is_charged && bucket.answer.is_allowed() { bucket.cost } else { 0 },
-        "before": state(&bucket.before),
-        "answer": state(&bucket.answer),
-        "mode": if bucket.shadow { "shadow" } else { "enforce" },
-    });
-    if let Some(overridden) = &bucket.overridden {
-        shown["override"] = json!({
-            "id": overridden.id,
-            "reason": overridden.reason,
-            "until": overridden.until.map(until_text),
-            "instead_of": overridden.instead_of,
-            "refused": overridden.is_refused,
-        });
+/// The parts of a key.
+pub(super) fn parts_json(key: &[(String, String)]) -> Vec<KeyPartJson<'_>> {
+    key.iter().map(|(descriptor, value)| KeyPartJson { descriptor, value }).collect()
+}
+
+/// A bucket. The members are in the order of their names, as in a JSON value.
+#[derive(Serialize)]
+pub(super) struct BucketJson<'a> {
+    answer: StateJson,
+    before: StateJson,
+    cost: u32,
+    cost_from: &'a str,
+    key: Vec<KeyPartJson<'a>>,
+    limit: &'a str,
+    mode: &'static str,
+    #[serde(rename = "override", skip_serializing_if = "Option::is_none")]
+    overridden: Option<Value>,
+    shared: bool,
+    /// What this request takes from it.
+    takes: u32,
+    trust_hundredths: Option<u8>,
+}
+
+#[derive(Serialize)]
+struct StateJson {
+    allowed: bool,
+    limit: u64,
+    remaining: u64,
+    reset_after_ms: u64,
+    retry_after_ms: Option<u64>,
+}
+
+impl StateJson {
+    fn of(decision: &LimitDecision) -> StateJson {
+        StateJson {
+            allowed: decision.is_allowed(),
+            limit: decision.limit.into(),
+            remaining: decision.remaining.into(),
+            reset_after_ms: decision.reset_after.as_millis_ceil(),
+            retry_after_ms: decision.wait().map(Nanos::as_millis_ceil),
+        }
     }
-    shown
+}
+
+/// `is_charged` says whether the request takes anything at all.
+pub(super) fn bucket_json(bucket: &ExplainedBucket, is_charged: bool) -> BucketJson<'_> {
+    BucketJson {
+        answer: StateJson::of(&bucket.answer),
+        before: StateJson::of(&bucket.before),
+        cost: bucket.cost,
+        cost_from: &bucket.cost_from,
+        key: parts_json(&bucket.key),
+        limit: &bucket.limit,
+        mode: if bucket.shadow { "shadow" } else { "enforce" },
+        overridden: bucket.overridden.as_ref().map(|overridden| {
+            json!({
+                "id": overridden.id,
+                "reason": overridden.reason,
+                "until": overridden.until.map(until_text),
+                "instead_of": overridden.instead_of,
+                "refused": overridden.is_refused,
+            })
+        }),
+        shared: bucket.is_shared,
+        takes: if is_charged && bucket.answer.is_allowed() { bucket.cost } else { 0 },
+        trust_hundredths: bucket.trust,
+    }
 }
 
 /// An override in words: what it is in place of, why, and until when.

@@ -260,6 +260,24 @@ fn a_candidate_that_is_the_policy_itself_differs_in_nothing() {
 }
 
 #[test]
+fn what_is_carried_of_a_request_has_what_the_keys_of_a_candidate_depend_on() {
+    let (limiter, _candidate, _) =
+        started(LIVE, "version: 1\nlimits: [{ name: a, key: [user, ip], sustained: { rate: 2 } }]\n");
+    let [ip, other] =
+        ["203.0.113.7", "203.0.113.8"].map(|text| text.parse::<std::net::IpAddr>().expect("an address"));
+    let whole = Request::new().user("42").ip(ip).path("/orders");
+    assert!(
+        limiter.touch_the_same(&whole, &Request::new().user("42").ip(ip), &|_| true),
+        "nobody counts by path"
+    );
+    assert!(
+        !limiter.touch_the_same(&whole, &Request::new().user("42"), &|_| true),
+        "the candidate counts by address"
+    );
+    assert!(!limiter.touch_the_same(&whole, &Request::new().user("42").ip(other), &|_| true));
+}
+
+#[test]
 fn peeks_are_not_compared_and_refunds_are_followed() {
     let (limiter, candidate, _) = started(LIVE, STRICTER);
     let request = Request::new().user("42");

@@ -80,7 +80,7 @@ impl<S: Store, C: Clock> Candidate<S, C> {
         &self.report
     }
 
-    /// The limiter that decides by the draft, to explain requests. Its counters are its own, and count only what gates decide.
+    /// The limiter that decides by the draft, to explain requests. Its decisions are not counted.
     pub fn limiter(&self) -> &Limiter<PrefixedStore<S>, C> {
         &self.limiter
     }
@@ -184,6 +184,10 @@ impl<S: Store + 'static, C: Clock + 'static> Beside for Candidate<S, C> {
         }
         let (limit, named, request) = (limit.to_owned(), named.to_vec(), request.clone().into_owned());
         NowOrLater::later(async move { drop(self.limiter.renumber_async(&limit, &named, &request).await) })
+    }
+
+    fn touch_the_same(&self, one: &Request<'_>, other: &Request<'_>, chosen: ChosenLimits<'_>) -> bool {
+        self.limiter.touch_the_same(one, other, chosen)
     }
 
     fn forget_keys(&self, after: Intent, request: &Request<'_>, chosen: ChosenLimits<'_>) {

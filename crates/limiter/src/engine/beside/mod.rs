@@ -87,6 +87,9 @@ pub(crate) trait Beside: fmt::Debug + Send + Sync {
         request: &Request<'_>,
     ) -> NowOrLater<'static, ()>;
 
+    /// See [`Limiter::touch_the_same`].
+    fn touch_the_same(&self, one: &Request<'_>, other: &Request<'_>, chosen: ChosenLimits<'_>) -> bool;
+
     /// See [`Limiter::forget`].
     fn forget_keys(&self, after: Intent, request: &Request<'_>, chosen: ChosenLimits<'_>);
 
@@ -121,7 +124,7 @@ impl Besides {
         self.is_some.load(Ordering::Acquire)
     }
 
-    fn all(&self) -> Option<Arc<Vec<Arc<dyn Beside>>>> {
+    pub(super) fn all(&self) -> Option<Arc<Vec<Arc<dyn Beside>>>> {
         self.list.load_full()
     }
 }

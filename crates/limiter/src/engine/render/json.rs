@@ -21,6 +21,24 @@ impl Decision {
         String::from_utf8(out).expect("JSON is text")
     }
 
+    /// Its `limits` alone, as a list.
+    pub fn limits_to_json(&self) -> String {
+        let mut out = Vec::with_capacity(BYTES_USUAL);
+        self.write_json_limits(&mut out);
+        String::from_utf8(out).expect("JSON is text")
+    }
+
+    fn write_json_limits(&self, out: &mut Vec<u8>) {
+        out.push(b'[');
+        for (index, (head, limit)) in self.limits_with_heads().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            write_limit(out, head, &limit);
+        }
+        out.push(b']');
+    }
+
     /// Its members, without the braces around them, so that a caller can add members.
     pub fn write_json_members(&self, out: &mut Vec<u8>) {
         out.reserve(BYTES_USUAL);
@@ -55,14 +73,8 @@ impl Decision {
             put(out, if index == 0 { "" } else { "," });
             write_text(out, name);
         }
-        put(out, "],\"limits\":[");
-        for (index, (head, limit)) in self.limits_with_heads().enumerate() {
-            if index > 0 {
-                out.push(b',');
-            }
-            write_limit(out, head, &limit);
-        }
-        put(out, "]");
+        put(out, "],\"limits\":");
+        self.write_json_limits(out);
         if let Some(wait) = self.queued().map(Nanos::from) {
             put(out, ",\"queued_ms\":");
             write_number(out, wait.as_millis_ceil());

@@ -29,8 +29,9 @@ impl<C: Clock> Limiter<Memory<C>, C> {
     /// The decision that a check of this request would return now, and why. Nothing is charged or counted.
     pub fn explain(&self, request: &Request<'_>) -> Explanation {
         let (now, set) = (self.clock.now(), self.active.load_full());
-        let states = self.bucket_states(&set, request, now).expect_now().expect("memory always answers");
-        self.explain_with(set, request, now, &states)
+        let (plan, states) = self.bucket_states(&set, request, now);
+        let states = states.expect_now().expect("memory always answers");
+        self.explain_with(set, (request, &plan), now, &states)
     }
 }
 
@@ -41,18 +42,20 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// When the store does not answer.
     pub async fn explain_async(&self, request: &Request<'_>) -> Result<Explanation, S::Error> {
         let (now, set) = (self.clock.now(), self.active.load_full());
-        let states = self.bucket_states(&set, request, now).await?;
-        Ok(self.explain_with(set, request, now, &states))
+        let (plan, states) = self.bucket_states(&set, request, now);
+        let states = states.await?;
+        Ok(self.explain_with(set, (request, &plan), now, &states))
     }
 
-    /// The state of each bucket of the request: before it, and after it, in turn. Nothing is taken, so each state is what it
-    /// would be if the store were asked for it alone.
+    /// The limits of the request, and the state of each bucket: before it, and after it, in turn. Nothing is taken, so each
+    /// state is what it would be if the store were asked for it alone. Everything is explained by this one plan: an override
+    /// that is added before the store has answered must not be shown beside numbers from before it.
     fn bucket_states(
         &self,
         set: &Active,
         request: &Request<'_>,
         now: Nanos,
-    ) -> NowOrLater<'_, Result<Verdict, S::Error>> {
+    ) -> (Plan, NowOrLater<'_, Result<Verdict, S::Error>>) {
         let facts = set.rules.facts(request);
         let plan = self.plan_of(set, &facts, now);
         let charges = set.charges(&plan, Payer::of(&set.rules, request), &self.store);
@@ -62,24 +65,26 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             free.cost = Cost::ZERO;
             all.extend([free, charge]);
         }
-        self.store.charge(Intent::Peek, &all, now)
+        let states = self.store.charge(Intent::Peek, &all, now);
+        drop(all);
+        (plan, states)
     }
 
     /// The decision that a check would return, from the states of the buckets: the store need not be asked again.
     fn decision_on(
         &self,
         set: Guard<Arc<Active>>,
-        request: &Request<'_>,
+        (request, plan): (&Request<'_>, &Plan),
         now: Nanos,
         states: &Verdict,
     ) -> Decision {
         let facts = set.rules.facts(request);
-        let (operation, mut plan, mut notes) = (Operation::Peek, Plan::default(), GateNotes::default());
+        let (operation, mut gated, mut notes) = (Operation::Peek, Plan::default(), GateNotes::default());
         let before = EntryStage::Nothing;
-        let decided = self.begin(&set, &facts, (operation, now), before, &mut plan, &mut notes);
+        let decided = self.begin(&set, &facts, (operation, now), before, &mut gated, &mut notes);
         let ruling = decided.unwrap_or_else(|| {
-            let mut ruling = self.ruling_of_states(&set, &plan, request, now, states);
-            self.finish(&set, &facts, &plan, &mut ruling, &notes, operation);
+            let mut ruling = self.ruling_of_states(&set, plan, request, now, states);
+            self.finish(&set, &facts, plan, &mut ruling, &notes, operation);
             ruling
         });
         drop(facts);
@@ -111,19 +116,18 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     fn explain_with(
         &self,
         set: Arc<Active>,
-        request: &Request<'_>,
+        (request, plan): (&Request<'_>, &Plan),
         now: Nanos,
         states: &Verdict,
     ) -> Explanation {
-        let decision = self.decision_on(Guard::from_inner(Arc::clone(&set)), request, now, states);
+        let decision = self.decision_on(Guard::from_inner(Arc::clone(&set)), (request, plan), now, states);
         let (held, set) = (Arc::clone(&set), &*set);
         let facts = set.rules.facts(request);
-        let plan = self.plan_of(set, &facts, now);
-        let by_limits = self.ruling_of_states(set, &plan, request, now, states);
+        let by_limits = self.ruling_of_states(set, plan, request, now, states);
         let by_limits = self.make_decision(Guard::from_inner(held), by_limits);
         let (states, payer) = (&states.decisions, Payer::of(&set.rules, request));
-        let charges = set.charges(&plan, payer, &self.store);
-        let buckets = Buckets { set, facts: &facts, plan: &plan, charges: &charges, states };
+        let charges = set.charges(plan, payer, &self.store);
+        let buckets = Buckets { set, facts: &facts, plan, charges: &charges, states };
         let limits = explain_limits(&buckets);
         let tenant = facts.tenant();
         let gate = match decision.reason() {
@@ -137,7 +141,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             route: facts.route().map(|(route, cost)| (route.to_owned(), cost.map(Cost::get))),
             upstream: facts.upstream().map(printable),
             cost: request.cost.get(),
-            priority: queues(set, &plan).then(|| set.rules.priority(&facts).get()),
+            priority: queues(set, plan).then(|| set.rules.priority(&facts).get()),
             gate,
             detectors: self.explain_detectors(set, &facts, now),
             limits,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::Method;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tidegate_document::DocumentNode;
 use tidegate_policy::{Descriptor, Request, Rule, TENANT_PREFIX};
@@ -12,7 +13,7 @@ use utoipa::ToSchema;
 use super::live::{LiveEntryAnswer, reason, sees, sight, unfinished, unprocessable};
 use super::overrides::{OverrideAnswer, overrides_of};
 use super::penalties::PenaltyEntry;
-use super::trials::{ExplainedRequest, explained_live, limits_of, seen_policy};
+use super::trials::{ShownBuckets, explained_live, seen_policy};
 use crate::admin::penalties::shown;
 use crate::bounds::{BODY_BYTES_MAX, OTHER_LIMITS_MAX};
 use crate::control::access::AccessRole;
@@ -24,7 +25,6 @@ use crate::control::changing::IdempotencyKey;
 use crate::control::live::acting::KeyDeed;
 use crate::control::live::entry::KeyAction;
 use crate::control::live::gates::applies;
-use crate::control::shown_explanation::hide_unseen;
 use crate::control::subtree::Sight;
 use crate::wire;
 
@@ -34,7 +34,7 @@ use crate::wire;
 pub(crate) struct KeyLookup {
     /// A request, as in `/v1/check`; a key is a request with nothing else, such as `{"user":"42"}`.
     #[schema(value_type = Object)]
-    request: Value,
+    request: Box<RawValue>,
 }
 
 /// A request whose keys are made unused.
@@ -73,17 +73,17 @@ pub(crate) struct KeyGrant {
 pub(crate) struct LookedUpKeys {
     /// The buckets that the request touches, as in a decision, also where a gate decides and `decision` lists none.
     #[schema(value_type = Vec<Object>)]
-    limits: Value,
+    limits: Box<RawValue>,
     /// The buckets that the request identifies, of limits that do not apply to it, because of its path for instance. At most
     /// 100, in the order of the policy.
     #[schema(value_type = Vec<Object>)]
-    other_limits: Value,
+    other_limits: Box<RawValue>,
     /// The next decision.
     #[schema(value_type = Object)]
-    decision: Value,
+    decision: Box<RawValue>,
     /// Why it would be so.
     #[schema(value_type = Object)]
-    explanation: Value,
+    explanation: Box<RawValue>,
     /// The live blocks and exemptions upon the request.
     live: Vec<LiveEntryAnswer>,
     /// The penalties of burst detectors upon it.
@@ -100,7 +100,7 @@ pub(crate) struct ChangedKeys {
     changed: Vec<String>,
     /// The buckets that the request touches, as in a decision.
     #[schema(value_type = Vec<Object>)]
-    limits: Value,
+    limits: Box<RawValue>,
     /// What could not be done beside it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
@@ -156,12 +156,13 @@ pub(in crate::control::api) fn routes() -> Vec<ApiRoute> {
 fn lookup(call: ApiCall) -> Answering {
     Box::pin(async move {
         let body: KeyLookup = call.json()?;
-        let (text, seen) = checked(&call, &body.request).await?;
-        let asked = wire::request(&text).map_err(|error| ApiError::body("/request", &error))?;
-        let ExplainedRequest { decision, limits, mut explanation } = explained_live(&call, &asked).await?;
-        if let Some((sight, root)) = &seen {
-            hide_unseen(&mut explanation, sight, root);
-        }
+        let text = body.request.get();
+        let seen = checked(&call, text).await?;
+        let asked = wire::request(text).map_err(|error| ApiError::body("/request", &error))?;
+        let (decision, limits, explanation) = {
+            let explained = explained_live(&call, &asked).await?;
+            (explained.decision(), explained.buckets(), explained.text(seen.as_ref()))
+        };
         let sight = sight(&call).await?;
         let other_limits = other_limits(&call, &asked, &sight).await?;
         let rules = call.node.limiter().rules();
@@ -171,8 +172,8 @@ fn lookup(call: ApiCall) -> Answering {
         let penalties = penalties(&call, &asked).await;
         let overrides = overrides_of(&call, [&limits, &other_limits]).await?;
         Ok(ApiAnswer::json(&LookedUpKeys {
-            limits,
-            other_limits,
+            limits: limits.json,
+            other_limits: other_limits.json,
             decision,
             explanation,
             live,
@@ -183,15 +184,19 @@ fn lookup(call: ApiCall) -> Answering {
 }
 
 /// The buckets of limits that do not apply to a request, but have its key.
-async fn other_limits(call: &ApiCall, request: &Request<'_>, sight: &Sight) -> Result<Value, ApiError> {
+async fn other_limits(
+    call: &ApiCall,
+    request: &Request<'_>,
+    sight: &Sight,
+) -> Result<ShownBuckets, ApiError> {
     let tenant = request.tenant.as_deref().unwrap_or_default();
     let found = {
         let is_seen = |rule: &Rule| is_own(sight, tenant, rule);
         call.node.limiter().other_buckets_async(request, &is_seen, OTHER_LIMITS_MAX)
     };
     match found.await {
-        Ok(None) => Ok(json!([])),
-        Ok(Some(buckets)) => limits_of(&buckets),
+        Ok(None) => Ok(ShownBuckets::none()),
+        Ok(Some(buckets)) => Ok(ShownBuckets::of(&buckets)),
         Err(error) => Err(ApiError::Unavailable(format!("the store does not answer: {error}"))),
     }
 }
@@ -234,7 +239,8 @@ async fn change(
     tokens: Option<u32>,
     why: Option<String>,
 ) -> Result<ApiAnswer, ApiError> {
-    let (text, _) = checked(&call, &request).await?;
+    let text = request.to_string();
+    checked(&call, &text).await?;
     let (sight, reason, key) = (sight(&call).await?, reason(&call, why)?, IdempotencyKey::of(&call)?);
     if let Some(key) = &key
         && let Some(earlier) = key.earlier(&call).await?
@@ -287,33 +293,28 @@ async fn answer(
 ) -> Result<ApiAnswer, ApiError> {
     let asked = wire::request(request).map_err(|error| ApiError::body("/request", &error))?;
     let limits = match explained_live(call, &asked).await {
-        Ok(explained) => explained.limits,
+        Ok(explained) => explained.buckets(),
         // The change is done, so the answer is no error if the store fails only now: it has what this node knows.
-        Err(_) => limits_of(&call.node.peek(&asked).await)?,
+        Err(_) => ShownBuckets::of(&call.node.peek(&asked).await),
     };
-    Ok(ApiAnswer::json(&ChangedKeys { changed, limits, warnings }))
+    Ok(ApiAnswer::json(&ChangedKeys { changed, limits: limits.json, warnings }))
 }
 
-/// The text of a request that is valid and that the caller may ask about, and what a restricted caller sees.
-async fn checked(
-    call: &ApiCall,
-    request: &Value,
-) -> Result<(String, Option<(Sight, Arc<DocumentNode>)>), ApiError> {
-    let text = request.to_string();
+/// Checks that the text of a request is valid and that the caller may ask about it; returns what a restricted caller sees.
+async fn checked(call: &ApiCall, text: &str) -> Result<Option<(Sight, Arc<DocumentNode>)>, ApiError> {
     if text.len() > BODY_BYTES_MAX {
         let most = format!("it is longer than the {BODY_BYTES_MAX} bytes that a check may have");
         return Err(unprocessable("/request", &most));
     }
-    let tenant = wire::request(&text).map(|request| request.tenant.map(|tenant| tenant.into_owned()));
+    let tenant = wire::request(text).map(|request| request.tenant.map(|tenant| tenant.into_owned()));
     let tenant = tenant.map_err(|error| {
         let field = error.field().map(|field| format!("/{field}")).unwrap_or_default();
         ApiError::body(&format!("/request{field}"), &error)
     })?;
-    let seen = match call.principal().tenant {
+    Ok(match call.principal().tenant {
         Some(_) => Some(seen_policy(call, tenant.as_deref()).await?),
         None => None,
-    };
-    Ok((text, seen))
+    })
 }
 
 /// The members of a request that are told in the audit: none that may be secret.

@@ -14,6 +14,7 @@ use utoipa::ToSchema;
 use super::live::{
     check_named_tenants, check_own, cursor, end, page, reason, sees, sight, unfinished, unprocessable,
 };
+use super::trials::ShownBuckets;
 use crate::control::access::AccessRole;
 use crate::control::api::query::{PAGE, REASON};
 use crate::control::api::route::{Answering, ApiRoute, RouteAccess, TenantRule};
@@ -311,17 +312,16 @@ fn remove(call: ApiCall) -> Answering {
     })
 }
 
-/// The overrides by which the limits of a decision were counted, as far as the caller sees them.
+/// The overrides by which buckets are counted, as far as the caller sees them.
 pub(super) async fn overrides_of(
     call: &ApiCall,
-    limits: [&Value; 2],
+    buckets: [&ShownBuckets; 2],
 ) -> Result<Vec<OverrideAnswer>, ApiError> {
-    let entries = limits.into_iter().filter_map(Value::as_array).flatten();
-    let ids: BTreeSet<&str> = entries.filter_map(|limit| limit["override"].as_str()).collect();
+    let ids: BTreeSet<&String> = buckets.into_iter().flat_map(|buckets| &buckets.overrides).collect();
     if ids.is_empty() {
         return Ok(Vec::new());
     }
-    let ids: Vec<String> = ids.into_iter().map(str::to_owned).collect();
+    let ids: Vec<String> = ids.into_iter().cloned().collect();
     let (sight, uses, now) = (sight(call).await?, told_uses(call, &ids).await?, unix_millis(call.now));
     let found = ids.iter().filter_map(|id| call.control().live().entry(id, now));
     let shown = found.filter(|entry| sees(&sight, entry)).filter_map(|entry| {

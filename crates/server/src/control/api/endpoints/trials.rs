@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tidegate::engine::{Decision, Explanation, Limiter, Reason, RuleSet};
 use tidegate::{Clock, ManualClock, MemoryOptions, Nanos, Store};
 use tidegate_document::DocumentNode;
@@ -196,7 +197,7 @@ pub(in crate::control::api) fn explain(call: ApiCall) -> Answering {
         let is_restricted = call.principal().tenant.is_some() && !is_sent;
         let mut seen = None;
         let asked = || wire::request(&text).map_err(|error| ApiError::body("/request", &error));
-        let ExplainedRequest { decision, mut explanation, .. } = match (tried, running) {
+        let explained = match (tried, running) {
             (Some(_), Some(candidate)) => explain_live(&call, candidate.limiter(), &asked()?, hides).await?,
             (Some(policy), None) => {
                 let _turn = call.control().trial_turn().await;
@@ -210,10 +211,12 @@ pub(in crate::control::api) fn explain(call: ApiCall) -> Answering {
                 explain_live(&call, call.node.limiter(), &asked()?, hides).await?
             }
         };
+        let decision = explained.decision();
+        let mut explanation = explained.value();
         if let Some((sight, root)) = seen {
             hide_unseen(&mut explanation, &sight, &root);
         }
-        explanation["decision"] = decision;
+        explanation["decision"] = serde_json::from_str(decision.get()).map_err(|_| ApiError::Internal)?;
         Ok(ApiAnswer::json(&explanation))
     })
 }
@@ -248,35 +251,69 @@ pub(super) async fn seen_policy(
     }
 }
 
-/// The decision on a request and why it is so, as JSON.
+/// The decision on a request and why it is so.
 pub(super) struct ExplainedRequest {
-    pub(super) decision: Value,
-    /// The buckets that the request touches, as in a decision, whatever the gates say.
-    pub(super) limits: Value,
-    pub(super) explanation: Value,
+    explanation: Explanation,
+    /// The conditions that the reader may not see, each with what is shown instead.
+    hidden: Option<HashMap<String, String>>,
 }
 
 impl ExplainedRequest {
-    /// `hidden` has the conditions that the reader may not see.
-    fn new(
-        explanation: &Explanation,
-        hidden: Option<HashMap<String, String>>,
-    ) -> Result<ExplainedRequest, ApiError> {
-        let decision = explanation.decision.to_json();
-        let decision = serde_json::from_str(&decision).map_err(|_| ApiError::Internal)?;
-        let limits = limits_of(&explanation.by_limits)?;
-        let mut shown = explain_json::value(explanation);
-        if let Some(hidden) = hidden {
-            hide(&mut shown, &hidden);
+    /// The decision as JSON.
+    pub(super) fn decision(&self) -> Box<RawValue> {
+        raw(self.explanation.decision.to_json())
+    }
+
+    /// The buckets that the request touches.
+    pub(super) fn buckets(&self) -> ShownBuckets {
+        ShownBuckets::of(&self.explanation.by_limits)
+    }
+
+    /// Why it is so, as JSON from which more can be removed.
+    pub(super) fn value(&self) -> Value {
+        let mut shown = explain_json::value(&self.explanation);
+        if let Some(hidden) = &self.hidden {
+            hide(&mut shown, hidden);
         }
-        Ok(ExplainedRequest { decision, limits, explanation: shown })
+        shown
+    }
+
+    /// The same as text, with only what the caller sees where it is restricted.
+    pub(super) fn text(&self, seen: Option<&(Sight, Arc<DocumentNode>)>) -> Box<RawValue> {
+        if seen.is_none() && self.hidden.is_none() {
+            return explain_json::text(&self.explanation);
+        }
+        let mut shown = self.value();
+        if let Some((sight, root)) = seen {
+            hide_unseen(&mut shown, sight, root);
+        }
+        raw(shown.to_string())
     }
 }
 
-/// The buckets of a decision, as JSON.
-pub(super) fn limits_of(decision: &Decision) -> Result<Value, ApiError> {
-    let mut decision: Value = serde_json::from_str(&decision.to_json()).map_err(|_| ApiError::Internal)?;
-    Ok(decision["limits"].take())
+/// The buckets that a request touches, as in a decision, whatever the gates say.
+pub(super) struct ShownBuckets {
+    /// The text as the decision writes it: reading it would take longer than deciding.
+    pub(super) json: Box<RawValue>,
+    /// The ids of the overrides by which they are counted.
+    pub(super) overrides: Vec<String>,
+}
+
+impl ShownBuckets {
+    /// No buckets.
+    pub(super) fn none() -> ShownBuckets {
+        ShownBuckets { json: raw("[]".to_owned()), overrides: Vec::new() }
+    }
+
+    /// The buckets of a decision.
+    pub(super) fn of(decision: &Decision) -> ShownBuckets {
+        let ids = decision.limits().filter_map(|limit| limit.overridden).map(|rule| rule.id.to_string());
+        ShownBuckets { json: raw(decision.limits_to_json()), overrides: ids.collect() }
+    }
+}
+
+fn raw(json: String) -> Box<RawValue> {
+    RawValue::from_string(json).expect("it is JSON")
 }
 
 async fn explain_live<S: Store<Error = StoreError>>(
@@ -300,7 +337,7 @@ async fn explain_live<S: Store<Error = StoreError>>(
         hidden.extend(limiter.live_gates().iter().flat_map(|live| masked_conditions(live)));
         hidden
     });
-    ExplainedRequest::new(&explanation, hidden)
+    Ok(ExplainedRequest { explanation, hidden })
 }
 
 fn explain_by(policy: &str, request: &str, now: Nanos, hides: bool) -> Result<ExplainedRequest, ApiError> {
@@ -313,7 +350,7 @@ fn explain_by(policy: &str, request: &str, now: Nanos, hides: bool) -> Result<Ex
         .map_err(|error| ApiError::body("/policy", &error))?;
     let mut explanation = limiter.explain(&request);
     explanation.decision = limiter.take_place_at(&request, now);
-    ExplainedRequest::new(&explanation, hidden)
+    Ok(ExplainedRequest { explanation, hidden })
 }
 
 #[cfg(test)]
@@ -332,7 +369,7 @@ allow:
 - { \"jwt:sub\": secret-four }
 ";
         let explain =
-            |request: Value| explain_by(policy, &request.to_string(), Nanos::ZERO, true).unwrap().explanation;
+            |request: Value| explain_by(policy, &request.to_string(), Nanos::ZERO, true).unwrap().value();
         let limited = explain(json!({ "user": "1", "query": "token=secret-three", "plan": "free" }));
         assert_eq!(limited["limits"][0]["match"][1], "plan: free");
         assert!(
