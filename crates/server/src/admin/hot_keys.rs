@@ -1,12 +1,11 @@
 //! `/debug/hot-keys`: the keys with the most consumption and the most denials of late.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use http::{Request, StatusCode};
 use serde_json::{Value, json};
 use tidegate::engine::BusyKey;
-use tidegate_policy::{Descriptor, RuleSet};
+use tidegate_policy::Descriptor;
 
 use super::endpoints::{AdminResponse, object, problem, refused};
 use super::{AdminClient, guard};
@@ -28,41 +27,25 @@ pub(super) async fn hot_keys<B>(node: Arc<Node>, caller: AdminClient, request: &
         Err(wrong) => return problem(StatusCode::BAD_REQUEST, &wrong, json!({})),
     };
     let (consumers, denied) = (node.limiter().top_consumers(most).keys, node.limiter().top_denied(most).keys);
-    let rules = node.limiter().rules();
-    let limits = LimitKeys::of(&rules, consumers.iter().chain(&denied));
-    let body = json!({ "consumers": listed(&limits, &consumers), "denied": listed(&limits, &denied) });
+    let body = json!({ "consumers": listed(&consumers), "denied": listed(&denied) });
     object(StatusCode::OK, &body)
 }
 
-fn listed(limits: &LimitKeys<'_>, keys: &[BusyKey]) -> Vec<Value> {
-    let entry = |busy: &BusyKey| {
-        let key = display_key(limits.key_of(busy), busy);
-        json!({ "limit": busy.limit, "key": key, "count": busy.count, "error": busy.error })
-    };
+fn listed(keys: &[BusyKey]) -> Vec<Value> {
+    let entry = |busy: &BusyKey| json!({ "limit": busy.limit, "key": display_key(busy), "count": busy.count, "error": busy.error });
     keys.iter().map(entry).collect()
 }
 
-/// What the limits of some keys count by.
-pub(crate) struct LimitKeys<'r>(HashMap<&'r str, &'r [Descriptor]>);
-
-impl<'r> LimitKeys<'r> {
-    /// Finds the limits of these keys.
-    pub(crate) fn of<'k>(rules: &'r RuleSet, keys: impl Iterator<Item = &'k BusyKey>) -> LimitKeys<'r> {
-        let wanted: HashSet<&str> = keys.map(|key| &*key.limit).collect();
-        let limits = rules.rules().iter().filter(|rule| wanted.contains(&*rule.name));
-        LimitKeys(limits.map(|rule| (&*rule.name, &*rule.key)).collect())
-    }
-
-    /// What each value of a key is. `None` if the limit was edited since, or the key was cut off: then it is not known which
-    /// value is which.
-    pub(crate) fn key_of(&self, busy: &BusyKey) -> Option<&'r [Descriptor]> {
-        self.0.get(&*busy.limit).copied().filter(|key| key.len() == busy.parts.len())
-    }
+/// What each value of a key is. `None` if limits of this name have different keys, or the key was cut off: then it is not
+/// known which value is which.
+pub(crate) fn known_key(busy: &BusyKey) -> Option<&[Descriptor]> {
+    busy.of.as_deref().filter(|key| key.len() == busy.parts.len())
 }
 
-/// Renders a key; `of` is what its values are, if that is known. Values from headers, queries, claims and custom descriptors
-/// may be credentials, so of them only a few characters and a hash are shown.
-pub(crate) fn display_key(of: Option<&[Descriptor]>, busy: &BusyKey) -> String {
+/// Renders a key. Values from headers, queries, claims and custom descriptors may be credentials, so of them only a few
+/// characters and a hash are shown, and of values that may be anything.
+pub(crate) fn display_key(busy: &BusyKey) -> String {
+    let of = known_key(busy);
     let part = |(place, value): (usize, &String)| match of.map(|key| &key[place]) {
         Some(known) if !may_be_secret(known) => value.clone(),
         _ => masked(value),
@@ -89,24 +72,22 @@ mod tests {
 
     #[test]
     fn what_may_be_a_credential_is_not_shown() {
-        let policy = "version: 1\nlimits:\n\
-            - { name: keys, key: [user, \"header:x-api-key\"], sustained: { rate: 1 } }\n\
-            - { name: users, key: [user], sustained: { rate: 1 } }\n";
-        let rules = RuleSet::from(tidegate_policy::Policy::parse(policy).expect("a policy"));
-        let key = |limit: &str, parts: &[&str]| {
+        let header = Descriptor::parse("header:x-api-key").expect("a descriptor");
+        let (keys, users) = ([Descriptor::User, header], [Descriptor::User]);
+        let key = |of: Option<&[Descriptor]>, parts: &[&str]| {
             let parts = parts.iter().map(|part| (*part).to_owned()).collect();
-            let busy = BusyKey { limit: limit.into(), key: String::new(), parts, count: 1, error: 0 };
-            display_key(LimitKeys::of(&rules, [&busy].into_iter()).key_of(&busy), &busy)
+            let (limit, key, of) = (String::new(), String::new(), of.map(Into::into));
+            display_key(&BusyKey { limit, key, parts, of, count: 1, error: 0 })
         };
-        assert_eq!(key("users", &["a-user-with-a-name"]), "a-user-with-a-name");
-        let both = key("keys", &["ann", "sk_live_0123456789"]);
+        assert_eq!(key(Some(&users), &["a-user-with-a-name"]), "a-user-with-a-name");
+        let both = key(Some(&keys), &["ann", "sk_live_0123456789"]);
         assert!(both.starts_with("ann, sk_l…#") && !both.contains("live"), "{both}");
-        assert_eq!(both, key("keys", &["ann", "sk_live_0123456789"]), "equal values are recognizable");
-        assert_ne!(both, key("keys", &["ann", "sk_live_0123456788"]));
-        for unclear in [key("keys", &["sk_live_0123456789"]), key("gone", &["sk_live_0123456789"])] {
+        assert_eq!(both, key(Some(&keys), &["ann", "sk_live_0123456789"]), "equal values are recognizable");
+        assert_ne!(both, key(Some(&keys), &["ann", "sk_live_0123456788"]));
+        for unclear in [key(Some(&keys), &["sk_live_0123456789"]), key(None, &["sk_live_0123456789"])] {
             assert!(!unclear.contains("live"), "{unclear}");
         }
-        assert!(!key("keys", &["ann", "pw1"]).contains("pw1"), "short ones neither");
+        assert!(!key(Some(&keys), &["ann", "pw1"]).contains("pw1"), "short ones neither");
     }
 
     #[test]

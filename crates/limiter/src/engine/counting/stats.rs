@@ -1,13 +1,14 @@
 //! The counters of a limiter, incremented once per decision for every protocol.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::{Cost, Nanos};
-use tidegate_policy::{Facts, Plan, RuleSet, TENANT_DEPTH_MAX, TENANT_PREFIX};
+use tidegate_policy::{Descriptor, Facts, Plan, RuleSet, TENANT_DEPTH_MAX, TENANT_PREFIX};
 
 use super::counters::{RuleCounters, RuleOutcome, RuleSnapshot, Totals, TrustHistogram};
-use super::hot_keys::{HotKey, HotKeys, TopKeys};
+use super::hot_keys::{HotKey, HotKeys};
 use super::routes::{RouteCounters, RouteTotals};
 use super::unlimited::{MissingCounters, UnlimitedCounters};
 use crate::engine::active::{Active, NamedCounters};
@@ -19,9 +20,6 @@ use crate::measure::DurationHistogram;
 
 /// How many of the busiest keys are tracked.
 const HOT_KEYS: usize = 64;
-
-/// The separator between the parts of a key, as [`HotKey`] prints it.
-const SEPARATOR: &str = "\\u{1f}";
 
 /// Counters of a limiter.
 #[derive(Debug)]
@@ -45,11 +43,16 @@ pub(crate) struct Stats {
 #[derive(Debug, Default)]
 struct Names {
     known: HashMap<Box<str>, NamedCounters>,
+    /// What the limits of each name count by.
+    keys: HashMap<Box<str>, NamedKey>,
     given: u32,
     missing: MissingCounters,
     routes: RouteTotals,
     former_tenants: RuleSnapshot,
 }
+
+/// What the limits of a name count by; `None` if they count by different things.
+type NamedKey = Option<Arc<[Descriptor]>>;
 
 /// The counters of all limits at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -95,6 +98,9 @@ pub struct BusyKey {
     pub key: String,
     /// The values of the key, in the order of the limit's key; those that were cut off are missing.
     pub parts: Vec<String>,
+    /// What the values are: the limit's key at the time when they were counted. `None` if limits of this name have different
+    /// keys.
+    pub of: Option<Arc<[Descriptor]>>,
     /// Tokens taken, or requests denied. Too high by at most `error`.
     pub count: u64,
     /// By how much the count may be too high.
@@ -119,15 +125,20 @@ impl Stats {
 
     /// The counters of each name in a rule set, old or new. Names that it no longer has are dropped by
     /// [`Stats::use_names`].
+    ///
+    /// A limit whose key was edited gets another id: the values that were counted before are of another kind, so they must
+    /// not be read by the new key, which could show a credential as if it were a user.
     pub(crate) fn names_of(&self, rules: &RuleSet) -> HashMap<Box<str>, NamedCounters> {
-        let mut names = self.names();
-        let Names { known, given, .. } = &mut *names;
+        let (mut names, wanted) = (self.names(), keys_of(rules));
+        let Names { known, keys, given, .. } = &mut *names;
         let mut named = |name: &str| {
-            let fresh = || {
-                *given += 1;
-                NamedCounters { id: *given, counters: Arc::new(RuleCounters::new()) }
-            };
-            known.get(name).cloned().unwrap_or_else(fresh)
+            let known = known.get(name);
+            if let Some(known) = known.filter(|_| keys.get(name) == wanted.get(name)) {
+                return known.clone();
+            }
+            *given += 1;
+            let counters = known.map(|known| Arc::clone(&known.counters));
+            NamedCounters { id: *given, counters: counters.unwrap_or_else(|| Arc::new(RuleCounters::new())) }
         };
         rules.rules().iter().map(|rule| (rule.name.clone(), named(&rule.name))).collect()
     }
@@ -141,13 +152,14 @@ impl Stats {
 
     /// Makes these the names in use.
     pub(crate) fn use_names(&self, named: HashMap<Box<str>, NamedCounters>, set: &Active) {
-        let mut names = self.names();
+        let (keys, mut names) = (keys_of(&set.rules), self.names());
         let Names { known, former_tenants, .. } = &mut *names;
         let is_dropped = |name: &str| name.starts_with(TENANT_PREFIX) && !named.contains_key(name);
         for (_, dropped) in known.iter().filter(|(name, _)| is_dropped(name)) {
             former_tenants.add(&dropped.counters.snapshot());
         }
-        (names.known, names.missing, names.routes) = (named, set.unlimited.by_name(), set.routes.by_name());
+        (names.known, names.keys) = (named, keys);
+        (names.missing, names.routes) = (set.unlimited.by_name(), set.routes.by_name());
     }
 
     fn names(&self) -> MutexGuard<'_, Names> {
@@ -220,12 +232,12 @@ impl Stats {
 
     /// The keys that took the most.
     pub(crate) fn top_consumers(&self, most: usize) -> BusyKeys {
-        self.named(self.consumers.top(most))
+        self.named(&self.consumers, most)
     }
 
     /// The keys that were denied the most.
     pub(crate) fn top_denied(&self, most: usize) -> BusyKeys {
-        self.named(self.denied.top(most))
+        self.named(&self.denied, most)
     }
 
     /// Starts a new span of both.
@@ -234,19 +246,22 @@ impl Stats {
         self.denied.start_span();
     }
 
-    /// Adds the names of limits. Keys of limits that no longer exist are left out.
-    fn named(&self, TopKeys { keys, others_at_most }: TopKeys) -> BusyKeys {
+    /// The first keys, with the names of their limits. Keys of limits that no longer exist are left out.
+    fn named(&self, hot: &HotKeys, most: usize) -> BusyKeys {
         let names = self.names();
         let by_id: HashMap<u32, &str> = names.known.iter().map(|(name, named)| (named.id, &**name)).collect();
+        let top = hot.top_of(most, |limit| by_id.contains_key(&limit));
         let named = |key: HotKey| {
-            let limit = (*by_id.get(&key.limit)?).to_owned();
-            // Each value is followed by a separator.
-            let values = key.key.strip_suffix(SEPARATOR).unwrap_or(&key.key);
-            let parts: Vec<String> = values.split(SEPARATOR).map(str::to_owned).collect();
+            let HotKey { limit, parts, count, error, .. } = key;
+            let limit = *by_id.get(&limit)?;
             let readable = parts.join(", ").trim_end_matches(", ").to_owned();
-            Some(BusyKey { limit, key: readable, parts, count: key.count, error: key.error })
+            let of = names.keys.get(limit).cloned().flatten();
+            Some(BusyKey { limit: limit.to_owned(), key: readable, parts, of, count, error })
         };
-        BusyKeys { keys: keys.into_iter().filter_map(named).collect(), others_at_most }
+        BusyKeys {
+            keys: top.keys.into_iter().filter_map(named).collect(),
+            others_at_most: top.others_at_most,
+        }
     }
 
     /// Each limit in use, by name, with its counters.
@@ -256,5 +271,64 @@ impl Stats {
             names.known.iter().map(|(name, named)| (name.to_string(), named.counters.snapshot())).collect();
         limits.sort_by(|a, b| a.0.cmp(&b.0));
         CountedLimits { limits, former_tenants: names.former_tenants }
+    }
+}
+
+/// What the limits of each name count by. Equal keys are stored once: a policy may have a limit for each of many tenants.
+fn keys_of(rules: &RuleSet) -> HashMap<Box<str>, NamedKey> {
+    let (mut stored, mut keys) = (HashSet::<Arc<[Descriptor]>>::new(), HashMap::new());
+    for rule in rules.rules() {
+        let key = stored.get(&*rule.key).cloned().unwrap_or_else(|| {
+            let new: Arc<[Descriptor]> = rule.key.to_vec().into();
+            stored.insert(Arc::clone(&new));
+            new
+        });
+        match keys.entry(rule.name.clone()) {
+            Entry::Vacant(entry) => drop(entry.insert(Some(key))),
+            Entry::Occupied(mut entry) if entry.get().as_ref() != Some(&key) => drop(entry.insert(None)),
+            Entry::Occupied(_) => {}
+        }
+    }
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_policy::{Policy, Request};
+
+    use crate::engine::{BusyKey, Limiter};
+    use crate::{ManualClock, MemoryOptions, Nanos};
+
+    fn rules(limits: &[&str]) -> Policy {
+        Policy::parse(&format!("version: 1\nlimits:\n{}", limits.concat())).expect("a policy")
+    }
+
+    fn limit(name: &str, key: &str) -> String {
+        format!("- {{ name: {name}, key: [{key}], missing: skip, sustained: {{ rate: 1000 }} }}\n")
+    }
+
+    fn values(keys: &[BusyKey]) -> Vec<&str> {
+        keys.iter().map(|key| key.key.as_str()).collect()
+    }
+
+    #[test]
+    fn values_of_a_former_key_are_forgotten() {
+        let (by_client, by_user) = (limit("l", "client"), limit("l", "user"));
+        let options = MemoryOptions { max_keys: 100, ..MemoryOptions::default() };
+        let clock = ManualClock::new(Nanos::from_secs(1_800_000_000));
+        let limiter = Limiter::in_memory(rules(&[&by_client]), options, clock).expect("a limiter");
+        let request = Request::new().user("ann").client("a-secret");
+        for _ in 0..3 {
+            let _ = limiter.check(&request);
+        }
+        assert_eq!(values(&limiter.top_consumers(9).keys), ["a-secret"]);
+        limiter.swap(rules(&[&by_client, &limit("other", "user")])).expect("it fits");
+        assert_eq!(limiter.top_consumers(9).keys[0].count, 3, "the key is what it was");
+        limiter.swap(rules(&[&by_user])).expect("it fits");
+        assert!(limiter.top_consumers(9).keys.is_empty(), "no value was counted by the new key");
+        let _ = limiter.check(&request);
+        let top = limiter.top_consumers(1);
+        assert_eq!((values(&top.keys), top.others_at_most), (vec!["ann"], 0), "former values take no place");
+        assert_eq!(limiter.counted_limits().limits[0].1.allowed, 4, "the counters of the name go on");
     }
 }

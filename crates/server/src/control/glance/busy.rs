@@ -11,7 +11,7 @@ use tidegate::engine::{BusyKey, BusyKeys};
 use tidegate_database::UnixMillis;
 use tidegate_policy::{Descriptor, TENANT_PREFIX, Tenants};
 
-use crate::admin::hot_keys::{KEYS_DEFAULT, KEYS_MAX, LimitKeys, display_key};
+use crate::admin::hot_keys::{KEYS_DEFAULT, KEYS_MAX, display_key, known_key};
 use crate::control::access::Principal;
 use crate::node::Node;
 
@@ -61,12 +61,10 @@ impl BusyFigures {
     pub(super) fn of(node: &Node, since: UnixMillis) -> BusyFigures {
         let limiter = node.limiter();
         let (consumers, denied) = (limiter.top_consumers(KEYS_MAX), limiter.top_denied(KEYS_MAX));
-        let rules = limiter.rules();
-        let limits = LimitKeys::of(&rules, consumers.keys.iter().chain(&denied.keys));
         BusyFigures {
             since_millis: since.get(),
-            consumers: KeyCounts::of(&limits, &consumers),
-            denied: KeyCounts::of(&limits, &denied),
+            consumers: KeyCounts::of(&consumers),
+            denied: KeyCounts::of(&denied),
         }
     }
 
@@ -86,8 +84,8 @@ impl BusyFigures {
 }
 
 impl KeyCounts {
-    fn of(limits: &LimitKeys<'_>, busy: &BusyKeys) -> KeyCounts {
-        let keys = busy.keys.iter().map(|key| KeyCount::of(limits.key_of(key), key)).collect();
+    fn of(busy: &BusyKeys) -> KeyCounts {
+        let keys = busy.keys.iter().map(KeyCount::of).collect();
         KeyCounts { keys, others_at_most: busy.others_at_most }
     }
 
@@ -142,13 +140,12 @@ impl NodeSum {
 }
 
 impl KeyCount {
-    /// `of` is what its limit counts by, if that is known.
-    fn of(of: Option<&[Descriptor]>, busy: &BusyKey) -> KeyCount {
-        let values = || of.into_iter().flatten().zip(&busy.parts);
+    fn of(busy: &BusyKey) -> KeyCount {
+        let values = || known_key(busy).into_iter().flatten().zip(&busy.parts);
         let tenant = values().find(|(descriptor, _)| **descriptor == Descriptor::Tenant);
         KeyCount {
             limit: busy.limit.clone(),
-            key: display_key(of, busy),
+            key: display_key(busy),
             tenant: tenant.map(|(_, value)| value.clone()),
             request: values().map(member).collect::<Option<_>>().unwrap_or_default(),
             count: busy.count,
@@ -254,8 +251,8 @@ mod tests {
     fn a_request_is_shown_only_if_it_has_the_key() {
         let key = |of: &[Descriptor], parts: &[&str]| {
             let parts = parts.iter().map(|part| (*part).to_owned()).collect();
-            let busy = BusyKey { limit: "l".to_owned(), key: String::new(), parts, count: 1, error: 0 };
-            KeyCount::of(Some(of), &busy)
+            let (limit, of) = ("l".to_owned(), Some(of.into()));
+            KeyCount::of(&BusyKey { limit, key: String::new(), parts, of, count: 1, error: 0 })
         };
         let known = key(&[Descriptor::Tenant, Descriptor::User], &["acme", "ann"]);
         let members = BTreeMap::from([("tenant", "acme"), ("user", "ann")]);

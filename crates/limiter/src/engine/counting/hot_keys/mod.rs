@@ -8,6 +8,7 @@
 //! what is read is of the span that goes on and the one before, so that it is of late; otherwise it is of all time.
 
 use std::collections::HashMap;
+use std::fmt::{Display, Write};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -21,6 +22,9 @@ pub const HOT_KEYS_MAX: usize = 64;
 /// How many bytes of a key are stored, for display.
 const LABEL_BYTES: usize = 48;
 
+/// Follows each value of a key that has several.
+const SEPARATOR: u8 = 0x1F;
+
 /// A key that occurs often.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HotKey {
@@ -28,6 +32,9 @@ pub struct HotKey {
     pub limit: u32,
     /// The key, or its first 48 bytes and `…`. Unprintable characters are escaped.
     pub key: String,
+    /// The same, divided where the key has separators. It is divided before it is escaped, since a client can send what an
+    /// escaped separator looks like.
+    pub parts: Vec<String>,
     /// The recorded weight; never too low.
     pub count: u64,
     /// How much of that may belong to other keys.
@@ -92,12 +99,18 @@ impl HotKeys {
     ///
     /// The true weight of a key is at most its count, and at least its count minus its error.
     pub fn top(&self, n: usize) -> TopKeys {
+        self.top_of(n, |_| true)
+    }
+
+    /// The same of some limits. The keys of others take no places, and do not count among those that are left out.
+    pub fn top_of(&self, n: usize, is_wanted: impl Fn(u32) -> bool) -> TopKeys {
         let mut sums = KeySums::default();
         for shard in 0..self.shards.len() {
             let spans = self.spans(shard);
             sums.add(&spans.now);
             sums.add(&spans.before);
         }
+        sums.by_hash.retain(|_, sum| is_wanted(sum.limit));
         sums.into_top(n)
     }
 
@@ -170,6 +183,7 @@ impl Sum {
         HotKey {
             limit: self.limit,
             key: self.label.to_string(),
+            parts: self.label.parts(),
             count: self.count.saturating_add(unseen),
             error: self.error.saturating_add(unseen),
         }
@@ -261,10 +275,37 @@ impl Label {
     }
 }
 
-impl std::fmt::Display for Label {
-    /// Keys come from clients, so control characters must not reach a terminal or a log.
+impl Label {
+    /// What is between the separators, each part as it is displayed.
+    fn parts(&self) -> Vec<String> {
+        let whole = &self.bytes[..usize::from(self.len)];
+        // The last separator ends the last value, unless the key goes on.
+        let values = whole.strip_suffix(&[SEPARATOR]).filter(|_| !self.is_cut).unwrap_or(whole);
+        let mut parts: Vec<String> =
+            values.split(|byte| *byte == SEPARATOR).map(|part| Printable(part).to_string()).collect();
+        if let Some(last) = parts.last_mut().filter(|_| self.is_cut) {
+            last.push(CUT);
+        }
+        parts
+    }
+}
+
+/// In place of the end of a key that is too long.
+const CUT: char = '…';
+
+impl Display for Label {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for chunk in self.bytes[..usize::from(self.len)].utf8_chunks() {
+        Printable(&self.bytes[..usize::from(self.len)]).fmt(f)?;
+        if self.is_cut { f.write_char(CUT) } else { Ok(()) }
+    }
+}
+
+/// Keys come from clients, so control characters must not reach a terminal or a log.
+struct Printable<'b>(&'b [u8]);
+
+impl Display for Printable<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for chunk in self.0.utf8_chunks() {
             for letter in chunk.valid().chars() {
                 match letter {
                     '"' | '\'' => write!(f, "{letter}")?,
@@ -275,7 +316,7 @@ impl std::fmt::Display for Label {
                 write!(f, "\\x{byte:02x}")?;
             }
         }
-        if self.is_cut { f.write_str("…") } else { Ok(()) }
+        Ok(())
     }
 }
 

@@ -8,6 +8,10 @@ fn shown(key: &[u8]) -> String {
     Label::new(key).to_string()
 }
 
+fn hot_key(limit: u32, key: &str, count: u64) -> HotKey {
+    HotKey { limit, key: key.to_owned(), parts: vec![key.to_owned()], count, error: 0 }
+}
+
 #[test]
 fn with_room_for_all_counts_are_exact() {
     let hot = HotKeys::new(8);
@@ -15,8 +19,8 @@ fn with_room_for_all_counts_are_exact() {
         (0..times).for_each(|_| hot.record(5, key.as_bytes(), 2));
     }
     let top = hot.top(2).keys;
-    assert_eq!(top[0], HotKey { limit: 5, key: "b".to_owned(), count: 14, error: 0 });
-    assert_eq!(top[1], HotKey { limit: 5, key: "a".to_owned(), count: 6, error: 0 });
+    assert_eq!(top[0], hot_key(5, "b", 14));
+    assert_eq!(top[1], hot_key(5, "a", 6));
     assert_eq!(top.len(), 2);
 }
 
@@ -51,10 +55,7 @@ fn threads_are_added_up() {
             scope.spawn(|| (0..500).for_each(|_| hot.record(0, b"shared", 1)));
         }
     });
-    assert_eq!(
-        hot.top(9).keys,
-        [HotKey { limit: 0, key: "shared".to_owned(), count: 1_000 * SHARDS as u64, error: 0 }]
-    );
+    assert_eq!(hot.top(9).keys, [hot_key(0, "shared", 1_000 * SHARDS as u64)]);
 }
 
 #[test]
@@ -85,6 +86,16 @@ fn what_is_not_listed_is_no_more_than_is_said() {
 }
 
 #[test]
+fn keys_of_other_limits_take_no_places() {
+    let hot = HotKeys::new(8);
+    for (limit, key, weight) in [(1, "a", 9), (2, "b", 8), (2, "c", 7), (1, "d", 3), (1, "e", 2)] {
+        hot.record(limit, key.as_bytes(), weight);
+    }
+    let top = hot.top_of(2, |limit| limit == 1);
+    assert_eq!(top, TopKeys { keys: vec![hot_key(1, "a", 9), hot_key(1, "d", 3)], others_at_most: 2 });
+}
+
+#[test]
 fn counts_stop_at_the_top_instead_of_wrapping() {
     let hot = HotKeys::new(1);
     hot.record(0, b"a", u64::MAX);
@@ -102,6 +113,19 @@ fn labels_are_printable_whatever_the_key() {
     assert_eq!(shown("\u{202e}txt".as_bytes()), "\\u{202e}txt");
     assert_eq!(shown(b"\xff\xc3("), "\\xff\\xc3(");
     assert_eq!(shown(b""), "");
+}
+
+#[test]
+fn a_client_cannot_forge_parts_of_a_key() {
+    let parts = |key: &[u8]| Label::new(key).parts();
+    assert_eq!(parts(b"ann\x1fget\x1f"), ["ann", "get"]);
+    assert_eq!(parts(b"ann\\u{1f}get\x1f/\x1f"), ["ann\\\\u{1f}get", "/"], "it looks like a separator");
+    assert_eq!(parts(b"ann"), ["ann"]);
+    assert_eq!(parts(b"\x1fann\x1f\x1f"), ["", "ann", ""]);
+    let long = "x".repeat(45);
+    assert_eq!(parts(format!("a\x1f{long}\x1f").as_bytes()), ["a", &long]);
+    assert_eq!(parts(format!("a\x1f{long}\x1fb\x1f").as_bytes()), ["a", &long, "…"]);
+    assert_eq!(parts(format!("a\x1f{long}xb\x1f").as_bytes()), ["a", &format!("{long}x…")]);
 }
 
 #[test]
