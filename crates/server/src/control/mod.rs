@@ -35,7 +35,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tidegate_document::{DocumentNode, parse};
 use tokio::runtime::Handle;
-use tokio::sync::{MutexGuard, Semaphore, SemaphorePermit};
+use tokio::sync::{MutexGuard, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinError;
 
 use access::Access;
@@ -83,7 +83,7 @@ pub struct ControlPlane {
     /// The drafts that decide beside the policy.
     candidates: CandidateBoard,
     /// Permits for trials, so that long ones leave room for changes.
-    trials: Semaphore,
+    trials: Arc<Semaphore>,
     /// Permits for work that computes for long: checking a large policy, replaying a trace.
     long_tasks: Arc<Semaphore>,
 }
@@ -119,7 +119,7 @@ impl ControlPlane {
             live: LiveBoard::default(),
             trust: TrustBoard::default(),
             candidates: CandidateBoard::default(),
-            trials: Semaphore::new(TRIALS_MAX),
+            trials: Arc::new(Semaphore::new(TRIALS_MAX)),
             long_tasks: Arc::new(Semaphore::new(LONG_TASKS_MAX)),
         }
     }
@@ -229,9 +229,9 @@ impl ControlPlane {
         self.swapping.lock().await
     }
 
-    /// Waits for the turn to try a policy out.
-    async fn trial_turn(&self) -> SemaphorePermit<'_> {
-        self.trials.acquire().await.expect("the semaphore is never closed")
+    /// Waits for the turn to try a policy out. Work that may go on when nobody waits for it any more must keep it.
+    async fn trial_turn(&self) -> OwnedSemaphorePermit {
+        Arc::clone(&self.trials).acquire_owned().await.expect("the semaphore is never closed")
     }
 
     /// Starts to write records to the database, and to remove old ones.

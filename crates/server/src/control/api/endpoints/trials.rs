@@ -11,6 +11,7 @@ use tidegate::{Clock, ManualClock, MemoryOptions, Nanos, Store};
 use tidegate_document::DocumentNode;
 use tidegate_policy::{Policy, Request};
 use tidegate_redis::StoreError;
+use tokio::sync::OwnedSemaphorePermit;
 use utoipa::ToSchema;
 
 use super::candidates;
@@ -118,12 +119,18 @@ async fn tried(call: &ApiCall, named: NamedPolicy<'_>) -> Result<Option<TriedPol
     }
 }
 
-/// Runs work by another policy than the one in force. A large policy takes long to read, so it is not waited for without end.
+/// Runs work by another policy than the one in force. A large policy takes long to read, so it is not waited for without
+/// end. The turn lasts until the work is done, even if nobody waits for it any more.
 async fn run_trial<T: Send + 'static>(
     call: &ApiCall,
+    turn: OwnedSemaphorePermit,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ApiError> {
-    let done = tokio::time::timeout(TRIAL_TIME_MAX, call.control().run_long(work)).await;
+    let working = move || {
+        let _turn = turn;
+        work()
+    };
+    let done = tokio::time::timeout(TRIAL_TIME_MAX, call.control().run_long(working)).await;
     let seconds = TRIAL_TIME_MAX.as_secs();
     let too_long = format!(
         "this takes longer than {seconds} seconds, or others compute for long: try again, with a smaller policy, or with the \
@@ -135,7 +142,7 @@ async fn run_trial<T: Send + 'static>(
 /// `POST /simulate`
 pub(in crate::control::api) fn simulate(call: ApiCall) -> Answering {
     Box::pin(async move {
-        let _turn = call.control().trial_turn().await;
+        let turn = call.control().trial_turn().await;
         let body: SimulationRequest = call.json_of_any_length().await?;
         let max_keys = body.max_keys.unwrap_or(SIMULATION_KEYS_MAX);
         if !(1..=SIMULATION_KEYS_MAX).contains(&max_keys) {
@@ -156,7 +163,7 @@ pub(in crate::control::api) fn simulate(call: ApiCall) -> Answering {
         let node = Arc::clone(&call.node);
         let deadline = node.clock().now().saturating_add(SIMULATION_TIME_MAX.into());
         let is_time_up = move || node.clock().now() > deadline;
-        let ran = run_trial(&call, move || simulation::run(&job, is_time_up)).await??;
+        let ran = run_trial(&call, turn, move || simulation::run(&job, is_time_up)).await??;
         Ok(match accepts_lines {
             true => ApiAnswer::text(ran.lines, LINES),
             false => ApiAnswer::json(&ran.json()),
@@ -200,9 +207,9 @@ pub(in crate::control::api) fn explain(call: ApiCall) -> Answering {
         let explained = match (tried, running) {
             (Some(_), Some(candidate)) => explain_live(&call, candidate.limiter(), &asked()?, hides).await?,
             (Some(policy), None) => {
-                let _turn = call.control().trial_turn().await;
+                let turn = call.control().trial_turn().await;
                 let (now, text) = (at.unwrap_or(call.now), text.clone());
-                run_trial(&call, move || explain_by(&policy.text, &text, now, hides)).await??
+                run_trial(&call, turn, move || explain_by(&policy.text, &text, now, hides)).await??
             }
             (None, _) => {
                 if is_restricted {
