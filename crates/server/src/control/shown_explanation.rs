@@ -39,12 +39,20 @@ fn shown(conditions: Value, hidden: &HashMap<String, String>) -> Value {
 }
 
 /// Hides what a restricted caller does not see of the policy in force: limits that do not apply, and how those that do
-/// are written. What applies to its requests is told with its name and numbers.
+/// are written. What applies to its requests is told with its name and numbers. Users and burst detectors are not of one
+/// tenant, so what is known about a user and what detectors do are not told at all.
 pub(super) fn hide_unseen(json: &mut Value, sight: &Sight, root: &DocumentNode) {
     let entries = |collection: Collection| {
         let entries = root.get(collection.as_str()).map(DocumentNode::items).unwrap_or_default();
         entries.iter().map(move |entry| (entry, sight.sees(collection, entry)))
     };
+    remove(json, &["trust", "bursts"]);
+    for list in ["limits", "tenants"] {
+        for entry in json[list].as_array_mut().into_iter().flatten() {
+            // It is the score of the user.
+            entry.get_mut("bucket").into_iter().for_each(|bucket| remove(bucket, &["trust_hundredths"]));
+        }
+    }
     if let Some(limits) = json["limits"].as_array_mut() {
         limits.retain(|limit| limit["applies"] == true);
         for limit in limits {
@@ -63,6 +71,19 @@ pub(super) fn hide_unseen(json: &mut Value, sight: &Sight, root: &DocumentNode) 
         let is_seen = here.peek().is_some() && here.all(|(_, is_seen)| is_seen);
         if !is_seen {
             remove(gate, &["match", "line", "reason"]);
+        }
+    }
+}
+
+/// Hides who has overridden a limit, why and until when, where the caller does not see the override. That there is one, and
+/// what it is in place of, is part of the numbers.
+pub(super) fn hide_overrides(json: &mut Value, is_seen: impl Fn(&str) -> bool) {
+    for list in ["limits", "tenants"] {
+        for entry in json[list].as_array_mut().into_iter().flatten() {
+            let Some(overridden) = entry.pointer_mut("/bucket/override") else { continue };
+            if !overridden["id"].as_str().is_some_and(&is_seen) {
+                remove(overridden, &["id", "reason", "until"]);
+            }
         }
     }
 }

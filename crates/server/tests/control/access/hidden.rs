@@ -18,6 +18,7 @@ on_both!(secrets_and_other_tenants_are_in_no_answer);
 /// has `zqother` in it or is this address.
 const POLICY: &str = r#"
 version: 1
+adaptive: { trust: true }
 limits:
 - { name: per-user, key: [user], missing: skip, sustained: { rate: 1, window: hour }, burst: { capacity: 2 } }
 - { match: { "header:x-plan": zqsecret-plan-1 }, name: keyless, sustained: { rate: 1000 } }
@@ -43,7 +44,9 @@ allow:
 block:
 - { id: them, tenant: zqother, user: zqother-bad }
 - { id: key, "query:key": zqsecret-key-3 }
-bursts: [{ name: storm, key: ["header:x-api-key"], window: 1s, threshold: 2 }]
+bursts:
+- { name: storm, key: ["header:x-api-key"], window: 1s, threshold: 2 }
+- { name: zqother-storm, key: [user], window: 1s, threshold: 876543 }
 tenants:
 - { id: group }
 - { id: acme, parent: group, rate_limit: { sustained: { rate: 900 } } }
@@ -53,6 +56,12 @@ tenants:
 "#;
 /// The address of somebody of another tenant.
 const ADDRESS: &str = "203.0.113.66";
+/// A fact about users, who are of no tenant.
+const FACT: &str = "765432";
+/// When overrides end that are for more than the subtree.
+const UNTIL: &str = "2101-02-03";
+/// The threshold of a burst detector.
+const THRESHOLD: &str = "876543";
 const ROLES: [&str; 4] = ["viewer", "operator", "editor", "admin"];
 const FORMATS: [&str; 5] =
     ["*/*", "application/json", "application/yaml", "text/csv", "application/x-ndjson"];
@@ -194,6 +203,26 @@ fn filled_place(kind: DatabaseKind) -> (Place, String) {
     (place, admin)
 }
 
+/// Tells facts about users that the questions name, and overrides limits for all tenants: `zqother` is in why.
+fn tell_of_everybody(watched: &Watched) {
+    for user in ["vip", "one"] {
+        let facts = json!({ "success_rate": 0.765432 });
+        watched.send("PUT", &format!("/trust/{user}"), "application/json", &facts.to_string());
+    }
+    for (limit, who) in [("per-user", json!({ "user": "one" })), ("tenant:shop", json!({ "user": "one" }))] {
+        let wanted = json!({
+            "limit": limit, "who": who, "multiplier": 1.5, "reason": "zqother-why", "until": "2101-02-03T00:00:00Z",
+        });
+        watched.send("POST", "/overrides", "application/json", &wanted.to_string());
+    }
+    // It is of the subtree, so why it is there is told.
+    let own = json!({
+        "limit": "of-both", "who": { "tenant": "shop" }, "multiplier": 1.5, "reason": "own-why",
+        "until": "2100-01-01T00:00:00Z",
+    });
+    watched.send("POST", "/overrides", "application/json", &own.to_string());
+}
+
 /// Calls that only read, and have a body.
 fn questions() -> Vec<(&'static str, Value)> {
     let requests = [
@@ -212,18 +241,45 @@ fn questions() -> Vec<(&'static str, Value)> {
     asked.chain(simulate.into_iter().map(|body| ("/simulate", body))).collect()
 }
 
+/// What is hidden from a partner is there to be found, and the partner is told what it may see.
+fn is_told_to_those_who_may_see(watched: &Watched, partner: &str) {
+    let (path, body) = &questions()[2];
+    let explained = |token: &str| {
+        watched.ask(token, "POST", path, &[("Content-Type", "application/json")], &body.to_string())
+    };
+    for (token, words) in [
+        (&*watched.admin, &["zqother-why", FACT, UNTIL, THRESHOLD, "own-why"][..]),
+        (partner, &["own-why", "instead_of"][..]),
+    ] {
+        let reply = explained(token);
+        let missing: Vec<_> = words.iter().filter(|word| !reply.body.contains(**word)).collect();
+        assert!(missing.is_empty(), "{missing:?} are not in {}", reply.body);
+    }
+}
+
 fn secrets_and_other_tenants_are_in_no_answer(kind: DatabaseKind) {
     let (place, admin) = filled_place(kind);
     let watched = Watched { server: place.start_with_settings("trust: {}\n"), admin };
+    tell_of_everybody(&watched);
     let paths = watched.paths();
     let whole: Vec<(String, &[&str])> =
         ["viewer", "operator"].map(|role| (watched.token(role, None), &["zqsecret"][..])).into();
     let of_acme = ROLES.map(|role| {
         let hidden: &[&str] = if ROLES[..2].contains(&role) {
-            &["zqother", ADDRESS, "zqsecret"]
+            &["zqother", ADDRESS, FACT, UNTIL, THRESHOLD, "zqsecret"]
         } else {
             // Who may edit sees the secrets of the subtree.
-            &["zqother", ADDRESS, "zqsecret-sub", "zqsecret-key-2", "zqsecret-plan-1", "zqsecret-of-zq"]
+            &[
+                "zqother",
+                ADDRESS,
+                FACT,
+                UNTIL,
+                THRESHOLD,
+                "zqsecret-sub",
+                "zqsecret-key-2",
+                "zqsecret-plan-1",
+                "zqsecret-of-zq",
+            ]
         };
         (watched.token(role, Some("acme")), hidden)
     });
@@ -257,6 +313,7 @@ fn secrets_and_other_tenants_are_in_no_answer(kind: DatabaseKind) {
     }
     assert!(wrong.is_empty(), "{}", wrong.into_iter().collect::<Vec<_>>().join("\n"));
     assert!(shown > 20, "secrets are shown as a few characters and a hash");
+    is_told_to_those_who_may_see(&watched, &of_acme[0].0);
     // An admin sees that all of it is there.
     for (path, word) in
         [("/policy", "zqsecret-token-2"), ("/events?limit=1000", "zqse…#"), ("/events?limit=1000", ADDRESS)]

@@ -1,6 +1,6 @@
 //! Routes that try a policy out: `simulate` replays a trace, `explain` tells why one request would be allowed or denied.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -15,6 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use utoipa::ToSchema;
 
 use super::candidates;
+use super::live::{sees, sight};
 use crate::bounds::{SIMULATION_KEYS_MAX, SIMULATION_TIME_MAX, TRIAL_TIME_MAX};
 use crate::commands::explain_json;
 use crate::control::access::AccessRole;
@@ -26,7 +27,7 @@ use crate::control::api::{ApiAnswer, ApiCall, ApiError};
 use crate::control::collection::Collection;
 use crate::control::entry_edit::not_found;
 use crate::control::masked_policy::masked_conditions;
-use crate::control::shown_explanation::{hide, hide_unseen};
+use crate::control::shown_explanation::{hide, hide_overrides, hide_unseen};
 use crate::control::simulation::{self, SimulationJob};
 use crate::control::startup::unix_millis;
 use crate::control::subtree::Sight;
@@ -263,6 +264,8 @@ pub(super) struct ExplainedRequest {
     explanation: Explanation,
     /// The conditions that the reader may not see, each with what is shown instead.
     hidden: Option<HashMap<String, String>>,
+    /// The ids of the overrides that the reader sees; `None` if it sees all.
+    seen_overrides: Option<HashSet<String>>,
 }
 
 impl ExplainedRequest {
@@ -282,12 +285,15 @@ impl ExplainedRequest {
         if let Some(hidden) = &self.hidden {
             hide(&mut shown, hidden);
         }
+        if let Some(seen) = &self.seen_overrides {
+            hide_overrides(&mut shown, |id| seen.contains(id));
+        }
         shown
     }
 
     /// The same as text, with only what the caller sees where it is restricted.
     pub(super) fn text(&self, seen: Option<&(Sight, Arc<DocumentNode>)>) -> Box<RawValue> {
-        if seen.is_none() && self.hidden.is_none() {
+        if seen.is_none() && self.hidden.is_none() && self.seen_overrides.is_none() {
             return explain_json::text(&self.explanation);
         }
         let mut shown = self.value();
@@ -344,7 +350,18 @@ async fn explain_live<S: Store<Error = StoreError>>(
         hidden.extend(limiter.live_gates().iter().flat_map(|live| masked_conditions(live)));
         hidden
     });
-    Ok(ExplainedRequest { explanation, hidden })
+    let seen_overrides = match call.principal().tenant {
+        Some(_) => Some(seen_overrides(call, &explanation).await?),
+        None => None,
+    };
+    Ok(ExplainedRequest { explanation, hidden, seen_overrides })
+}
+
+/// The overrides upon a request that a restricted caller sees.
+async fn seen_overrides(call: &ApiCall, explanation: &Explanation) -> Result<HashSet<String>, ApiError> {
+    let (sight, now) = (sight(call).await?, unix_millis(call.now));
+    let is_seen = |id: &String| call.control().live().entry(id, now).is_some_and(|entry| sees(&sight, &entry));
+    Ok(ShownBuckets::of(&explanation.by_limits).overrides.into_iter().filter(is_seen).collect())
 }
 
 fn explain_by(policy: &str, request: &str, now: Nanos, hides: bool) -> Result<ExplainedRequest, ApiError> {
@@ -357,7 +374,8 @@ fn explain_by(policy: &str, request: &str, now: Nanos, hides: bool) -> Result<Ex
         .map_err(|error| ApiError::body("/policy", &error))?;
     let mut explanation = limiter.explain(&request);
     explanation.decision = limiter.take_place_at(&request, now);
-    Ok(ExplainedRequest { explanation, hidden })
+    // The policy is the caller's own or one that it sees as a whole, and has no overrides.
+    Ok(ExplainedRequest { explanation, hidden, seen_overrides: None })
 }
 
 #[cfg(test)]
