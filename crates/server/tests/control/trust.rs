@@ -17,6 +17,7 @@ const POLICY: &str = "version: 1\nadaptive: { trust: true }\nlimits:\n\
 on_both!(
     three_nodes_follow_what_is_told,
     a_batch_is_one_entry_of_the_audit_and_is_counted_once,
+    facts_of_a_batch_are_in_the_audit_of_each_user,
     an_erased_user_is_forgotten_by_running_nodes,
 );
 
@@ -89,6 +90,33 @@ fn a_batch_is_one_entry_of_the_audit_and_is_counted_once(kind: DatabaseKind) {
     assert_eq!((&items[0]["kind"], &items[0]["user"]), (&"facts".into(), &"999".into()));
     assert_eq!((&items[0]["reason"], &items[0]["actor"].is_string()), (&"checked".into(), &true));
     assert_eq!(items[0]["detail"]["facts"], json!({ "email_verified": false }));
+}
+
+fn facts_of_a_batch_are_in_the_audit_of_each_user(kind: DatabaseKind) {
+    let place = Place::new(kind);
+    let node = node(&place);
+    let audit = || node.read("/audit?kind=trust_changed&limit=1000").json()["items"].clone();
+    for empty in [("/trust/facts", json!({ "facts": [] })), ("/trust/outcomes", json!({ "outcomes": [] }))] {
+        assert_eq!(node.post(empty.0, &empty.1).expect(200).json(), json!({ "users": 0 }));
+    }
+    assert_eq!(audit(), json!([]), "nothing was changed");
+    let facts =
+        |number: u32| json!({ "user": format!("u{number}"), "email_verified": number.is_multiple_of(2) });
+    let batch = json!({ "facts": (0..1_000).map(facts).collect::<Vec<Value>>() });
+    node.post("/trust/facts?reason=import", &batch).expect(200);
+    let items = audit();
+    let items = items.as_array().expect("a list");
+    assert_eq!(items.len(), 1_000);
+    for (user, is_verified) in [("u0", true), ("u999", false)] {
+        let entry = items.iter().find(|entry| entry["user"] == user);
+        let entry = entry.unwrap_or_else(|| panic!("{user} is not in the audit"));
+        assert_eq!((&entry["kind"], &entry["count"]), (&"facts".into(), &1.into()));
+        assert_eq!((&entry["reason"], &entry["actor"].is_string()), (&"import".into(), &true));
+        assert_eq!(entry["detail"]["facts"], json!({ "email_verified": is_verified }));
+    }
+    let erased = place.run(&["audit", "erase", "--user", "u7", "--yes"]);
+    assert_eq!(erased.code, Some(0), "{}", erased.err);
+    assert!(audit().as_array().expect("a list").iter().all(|entry| entry["user"] != "u7"));
 }
 
 fn an_erased_user_is_forgotten_by_running_nodes(kind: DatabaseKind) {

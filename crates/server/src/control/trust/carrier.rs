@@ -47,6 +47,13 @@ pub(super) struct AccountNews {
     pub(super) account: Option<TrustAccount>,
 }
 
+/// A change of several accounts that failed after some of them.
+pub(super) struct PartlyChanged {
+    /// How many were changed, the first of them.
+    pub(super) done: usize,
+    pub(super) error: ApiError,
+}
+
 /// What is done to the account of a user.
 pub(super) type AccountEdit<'e> = &'e (dyn Fn(&str, &mut TrustAccount) + Send + Sync);
 
@@ -117,17 +124,18 @@ pub(super) async fn change_on_redis(
     users: &[String],
     edit: AccountEdit<'_>,
     wall: Nanos,
-) -> Result<(), ApiError> {
+) -> Result<(), PartlyChanged> {
     for (index, some) in users.chunks(SHARED_CHANGE).enumerate() {
         let changed = change_some_on_redis(shared, some, edit, wall).await;
         let done = index * SHARED_CHANGE;
-        changed.map_err(|error| match error {
+        let told = |error| match error {
             ApiError::Unavailable(why) if done > 0 => ApiError::Unavailable(format!(
                 "{why}; the {done} users up to `{}`, in the order of their names, are done: repeat the others",
                 users[done - 1]
             )),
             other => other,
-        })?;
+        };
+        changed.map_err(|error| PartlyChanged { done, error: told(error) })?;
     }
     Ok(())
 }

@@ -7,7 +7,9 @@ use tidegate::engine::trust::{AccountFacts, TrustAccount, TrustBook};
 use tidegate_database::AuditEntry;
 use tidegate_redis::WakeTopic;
 
-use super::carrier::{AccountEdit, TrustCarrier, change_in_database, change_in_memory, change_on_redis};
+use super::carrier::{
+    AccountEdit, PartlyChanged, TrustCarrier, change_in_database, change_in_memory, change_on_redis,
+};
 use super::following::catch_up;
 use super::repeats::KeyUse;
 use crate::control::api::{ApiCall, ApiError};
@@ -31,11 +33,17 @@ struct TrustDeed<'c> {
     kind: &'static str,
     /// The user, if it is about one.
     user: Option<&'c str>,
-    /// How many users it is about.
-    count: u64,
     reason: Option<String>,
-    /// What is written about it.
-    detail: Option<String>,
+    /// The facts of each user, as they are written down. Each user has an entry of the audit, so that the entries of one can
+    /// be found, and erased. None for outcomes, which are one entry without names.
+    facts: Option<&'c BTreeMap<String, NewFacts>>,
+}
+
+/// Facts about a user.
+pub(crate) struct NewFacts {
+    pub(crate) facts: AccountFacts,
+    /// The same as they are written down.
+    pub(crate) shown: String,
 }
 
 /// The trust book of the node.
@@ -51,16 +59,8 @@ pub(crate) fn trust_book(call: &ApiCall) -> Result<&TrustBook, ApiError> {
 ///
 /// # Errors
 /// When there are too many users, and when the carrier does not answer: then it may have been done or not.
-pub(crate) async fn set_facts(
-    call: &ApiCall,
-    user: &str,
-    facts: AccountFacts,
-    shown: String,
-) -> Result<(), ApiError> {
-    let (reason, detail) = (call.reason()?, Some(shown));
-    let deed = TrustDeed { call, kind: "facts", user: Some(user), count: 1, reason, detail };
-    let edit = |_: &str, account: &mut TrustAccount| account.facts = facts;
-    change(&deed, vec![user.to_owned()], &edit, None).await
+pub(crate) async fn set_facts(call: &ApiCall, user: &str, facts: NewFacts) -> Result<(), ApiError> {
+    set_all_facts(call, &BTreeMap::from([(user.to_owned(), facts)])).await
 }
 
 /// Sets the facts about several users, all of them or none; on Redis, which has no transactions of this size, some hundred at a
@@ -70,13 +70,13 @@ pub(crate) async fn set_facts(
 /// The same.
 pub(crate) async fn set_all_facts(
     call: &ApiCall,
-    facts: &BTreeMap<String, AccountFacts>,
+    facts: &BTreeMap<String, NewFacts>,
 ) -> Result<(), ApiError> {
-    let (count, reason) = (facts.len().max(1) as u64, call.reason()?);
-    let deed = TrustDeed { call, kind: "facts", user: None, count, reason, detail: None };
+    let user = facts.keys().next().filter(|_| facts.len() == 1).map(String::as_str);
+    let deed = TrustDeed { call, kind: "facts", user, reason: call.reason()?, facts: Some(facts) };
     let edit = |user: &str, account: &mut TrustAccount| {
-        if let Some(facts) = facts.get(user) {
-            account.facts = *facts;
+        if let Some(new) = facts.get(user) {
+            account.facts = new.facts;
         }
     };
     change(&deed, facts.keys().cloned().collect(), &edit, None).await
@@ -93,8 +93,7 @@ pub(crate) async fn count_outcomes(
     answer: &Value,
 ) -> Result<(), ApiError> {
     let users: Vec<String> = outcomes.iter().map(|counted| counted.user.clone()).collect();
-    let (count, reason) = (users.len().max(1) as u64, call.reason()?);
-    let deed = TrustDeed { call, kind: "outcomes", user: None, count, reason, detail: None };
+    let deed = TrustDeed { call, kind: "outcomes", user: None, reason: call.reason()?, facts: None };
     let edit = |user: &str, account: &mut TrustAccount| {
         if let Ok(index) = outcomes.binary_search_by(|counted| counted.user.as_str().cmp(user)) {
             let CountedOutcomes { successes, failures, .. } = outcomes[index];
@@ -105,14 +104,17 @@ pub(crate) async fn count_outcomes(
     change(&deed, users, &edit, key.map(|key| (key, answer.clone()))).await
 }
 
-/// Makes a change, once for an idempotency key, with the answer to remember.
+/// Makes a change, once for an idempotency key, with the answer to remember. Without users nothing is changed or told.
 async fn change(
     deed: &TrustDeed<'_>,
     users: Vec<String>,
     edit: AccountEdit<'_>,
     once: Option<(IdempotencyKey, Value)>,
 ) -> Result<(), ApiError> {
-    let (call, book) = (deed.call, trust_book(deed.call)?);
+    let (call, book, count) = (deed.call, trust_book(deed.call)?, users.len());
+    if count == 0 && once.is_none() {
+        return Ok(());
+    }
     if let TrustCarrier::Database(database) = TrustCarrier::of(&call.node) {
         if let Some((key, _)) = &once
             && key.remembered(database, call).await?.is_some()
@@ -121,7 +123,7 @@ async fn change(
         }
         let key = once.as_ref().map(|(key, _)| *key);
         let answer = once.map(|(key, body)| key.answer(None, move |_| body));
-        let (audit, now) = (vec![deed.audit_entry()], unix_millis(call.now));
+        let (audit, now) = (deed.audit_entries(count), unix_millis(call.now));
         if !change_in_database(database, users, edit, audit, answer, now).await? {
             // Another call with this key was faster; if it was another request, that is told.
             if let Some(key) = key {
@@ -140,7 +142,17 @@ async fn change(
             }
         }
         match TrustCarrier::of(&call.node) {
-            TrustCarrier::Redis(shared) => change_on_redis(shared, &users, edit, call.now).await?,
+            TrustCarrier::Redis(shared) => {
+                let changed = change_on_redis(shared, &users, edit, call.now).await;
+                changed.map_err(|PartlyChanged { done, error }| {
+                    if done > 0 {
+                        // These users are changed, whatever the caller is told.
+                        waking::wake(&call.node, WakeTopic::Trust);
+                        deed.tell(done);
+                    }
+                    error
+                })?;
+            }
             _ => change_in_memory(book, &users, edit, call.now)?,
         }
         if let Some((key, request)) = key {
@@ -148,40 +160,50 @@ async fn change(
         }
     }
     waking::wake(&call.node, WakeTopic::Trust);
-    deed.tell();
+    deed.tell(count);
     // It is done. If this node cannot read it now, it will as soon as the carrier answers.
     let _later = catch_up(&call.node).await;
     Ok(())
 }
 
 impl TrustDeed<'_> {
-    fn audit_entry(&self) -> AuditEntry {
+    /// What the audit keeps of a change of so many users.
+    fn audit_entries(&self, count: usize) -> Vec<AuditEntry> {
+        let Some(facts) = self.facts else { return vec![self.audit_entry(count)] };
+        let entry = |(user, new): (&String, &NewFacts)| {
+            let mut entry = self.audit_entry(1);
+            entry.personal.user_id = Some(user.clone());
+            entry.personal.detail = Some(new.shown.clone());
+            entry
+        };
+        facts.iter().map(entry).collect()
+    }
+
+    fn audit_entry(&self, count: usize) -> AuditEntry {
         let (time, event) = (unix_millis(self.call.now), EventName::TrustChanged);
-        let mut entry = AuditEntry {
+        AuditEntry {
             time,
             event: event.as_str().to_owned(),
             severity: event.severity().as_str().to_owned(),
             node: self.call.control().node_id().map(str::to_owned),
             actor: Some(self.call.principal().actor.to_string()),
-            count: self.count,
+            count: count.max(1) as u64,
             first: time,
             last: time,
             kind: Some(self.kind.to_owned()),
             reason: self.reason.clone(),
             ..AuditEntry::default()
-        };
-        entry.personal.user_id = self.user.map(str::to_owned);
-        entry.personal.detail.clone_from(&self.detail);
-        entry
+        }
     }
 
-    fn tell(&self) {
+    /// Tells that so many users were changed.
+    fn tell(&self, count: usize) {
         self.call.node.events().push(AuditEvent {
             actor: Some((*self.call.principal().actor).into()),
             user: self.user.map(Box::from),
             kind: Some(self.kind),
             reason: self.reason.as_deref().map(Box::from),
-            count: self.count,
+            count: count.max(1) as u64,
             ..AuditEvent::new(EventName::TrustChanged, self.call.now)
         });
     }

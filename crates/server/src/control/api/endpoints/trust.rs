@@ -19,7 +19,7 @@ use crate::control::api::route::{Answering, ApiRoute, RouteAccess, TenantRule};
 use crate::control::api::shape::{AnswerShape, BodyShape, JsonShape};
 use crate::control::api::{ApiAnswer, ApiCall, ApiError};
 use crate::control::trust::changing::{
-    CountedOutcomes, count_outcomes, set_all_facts, set_facts, trust_book,
+    CountedOutcomes, NewFacts, count_outcomes, set_all_facts, set_facts, trust_book,
 };
 use crate::wire::{ShownInputs, ShownScore, ShownTerms, millionths, trust_report};
 
@@ -198,9 +198,7 @@ fn replace(call: ApiCall) -> Answering {
         trust_book(&call)?;
         let (user, wanted) = (call.path.get(0), call.json::<ShownFacts>()?);
         check_user(user, "")?;
-        let facts = facts(&wanted, "")?;
-        let detail = json!({ "facts": ShownFacts::of(&facts) }).to_string();
-        set_facts(&call, user, facts, detail).await?;
+        set_facts(&call, user, new_facts(&wanted, "")?).await?;
         shown(&call)
     })
 }
@@ -240,12 +238,12 @@ fn replace_all(call: ApiCall) -> Answering {
             let detail = format!("there are more than {OUTCOMES_MAX}: send them in several calls");
             return Err(unprocessable("/facts", &detail));
         }
-        let mut by_user: BTreeMap<String, AccountFacts> = BTreeMap::new();
+        let mut by_user: BTreeMap<String, NewFacts> = BTreeMap::new();
         for (index, told) in batch.facts.into_iter().enumerate() {
             let place = format!("/facts/{index}");
             check_user(&told.user, &format!("{place}/user"))?;
             let ToldFacts { user, created, email_verified, success_rate } = told;
-            let told = facts(&ShownFacts { created, email_verified, success_rate }, &place)?;
+            let told = new_facts(&ShownFacts { created, email_verified, success_rate }, &place)?;
             if by_user.insert(user, told).is_some() {
                 return Err(unprocessable(&format!("{place}/user"), "each user can be there once"));
             }
@@ -262,6 +260,12 @@ fn check_user(user: &str, pointer: &str) -> Result<(), ApiError> {
         return Err(unprocessable(pointer, &detail));
     }
     Ok(())
+}
+
+/// The facts of a body and how they are written down; `place` is where they are in it.
+fn new_facts(wanted: &ShownFacts, place: &str) -> Result<NewFacts, ApiError> {
+    let facts = facts(wanted, place)?;
+    Ok(NewFacts { facts, shown: json!({ "facts": ShownFacts::of(&facts) }).to_string() })
 }
 
 /// The facts of a body; `place` is where they are in it.
