@@ -93,6 +93,9 @@ pub trait Store: Send + Sync {
     /// Runs `poll`, which polls futures of [`Store::charge`] of this store and of its clones. A store on another server
     /// may gather what they begin, and run `poll` again to send it as one call. Each time `poll` must poll all of them that are
     /// pending, whether or not they were woken, and none that is ready.
+    ///
+    /// What is sent as one call may wait for the future that sends it, without a deadline of its own. So each future must be
+    /// polled until it is ready, or dropped: whoever keeps one unpolled may keep others waiting.
     fn send_together(&self, poll: &mut dyn FnMut()) {
         poll();
     }

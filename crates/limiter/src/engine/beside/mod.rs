@@ -4,8 +4,8 @@
 //! A [`Candidate`] is a draft of a policy with a limiter of its own, on a store of its own or on the same one under a
 //! prefix (`prefixed`), so it never takes what the policy in force counts. It decides every request that the limiter in
 //! force decides and charges, as of the same instant; what differs goes to its [`ComparisonReport`]. A decision never
-//! waits for a candidate: where the store has to be asked, both calls go out together, and if the candidate's answer is
-//! the later one, its comparison is finished in the background.
+//! waits for a candidate's answer: where the store has to be asked, both calls go out together, as one if the store can and
+//! the candidate adds little to it. If the candidate's answer is the later one, its comparison is finished in the background.
 
 mod candidate;
 mod prefixed;
