@@ -34,6 +34,9 @@ pub trait Link: Send + Sync {
 
     /// Runs `poll`, which polls futures of [`Link::call`], once or twice: calls that it begins may be gathered, and are then
     /// sent as one in the second run. Each time it must poll all that are pending, whether or not they were woken.
+    ///
+    /// A call that is sent with another one has no deadline of its own: it ends when that one does. So each future must be
+    /// polled until it is ready, or dropped.
     fn send_together(&self, poll: &mut dyn FnMut()) {
         poll();
     }
@@ -195,6 +198,10 @@ pub enum LinkError {
     /// The call was sent as a part of another one, which was cancelled. The server may have executed it.
     #[error("the call that it was sent with was cancelled")]
     Cancelled,
+    /// The call was sent as a part of another one, which failed so. It is one failure of the server, and that other call
+    /// reports it.
+    #[error("{0}")]
+    SentWith(Box<LinkError>),
     /// The server refuses the call: out of memory, read only, loading, no permission.
     #[error("refused: {0}")]
     Refused(String),
@@ -211,6 +218,7 @@ impl LinkError {
             LinkError::Down(_) => "down",
             LinkError::Lost(_) => "lost",
             LinkError::Cancelled => "cancelled",
+            LinkError::SentWith(error) => error.kind(),
             LinkError::Refused(_) => "refused",
             LinkError::Garbled(_) => "garbled",
         }

@@ -15,8 +15,10 @@ mod together;
 mod wake_ups;
 
 use std::fmt;
+use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::{Cmd, Value};
@@ -138,6 +140,9 @@ pub struct RedisClient {
     connections: Connections,
     sentinels: Option<Arc<Sentinels>>,
     deadline: Duration,
+    /// The one server is a node of a Cluster, though its address does not say so: calls are no longer sent as one, since
+    /// their keys are in different slots.
+    has_undeclared_slots: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -171,7 +176,8 @@ impl RedisClient {
                 Connections::Many(Cluster::start(&runtime, connect_options, seeds))
             }
         };
-        Ok(RedisClient { connections, sentinels: watched, deadline: options.deadline })
+        let has_undeclared_slots = AtomicBool::new(false);
+        Ok(RedisClient { connections, sentinels: watched, deadline: options.deadline, has_undeclared_slots })
     }
 
     /// The master and its Sentinels, if the address names Sentinels.
@@ -210,8 +216,32 @@ impl RedisClient {
     /// Runs all plain calls that begin at the same time as one, and returns the reply to the first of them.
     async fn run_gathered(&self, gathered: Arc<GatheredCalls>) -> CallReply {
         gathered.complete().await;
-        let (all, others) = gathered.take();
-        others.pass_on(self.run(all.encode()).await, |reply| self.connections.read(reply).into_answer())
+        let (all, sent) = gathered.take();
+        if sent.is_only_first() {
+            return self.run(all.encode()).await;
+        }
+        let first_keys = all.first_keys();
+        let mut encoded = all.encode();
+        let mut cross_slot = None;
+        let running = async {
+            let reply = self.run_script(&encoded).await;
+            if !reply::is_cross_slot(&reply) {
+                return reply;
+            }
+            // Alone, each may have all its keys in one slot. The first cannot wait until it is asked for again.
+            self.has_undeclared_slots.store(true, Ordering::Relaxed);
+            cross_slot = reply.err();
+            encoded.keep_first(first_keys);
+            Box::pin(self.run_script(&encoded)).await
+        };
+        let reply = self.within_deadline(running).await;
+        match cross_slot {
+            None => sent.pass_on(reply, |reply| self.connections.read(reply).into_answer()),
+            Some(refused) => {
+                sent.fail(refused);
+                reply
+            }
+        }
     }
 
     /// Its address in memory, which tells it from other clients for as long as it is borrowed.
@@ -219,18 +249,24 @@ impl RedisClient {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Runs a script by its SHA-1. A server that does not know it has not run it; then sends the text.
+    /// Runs a script.
     pub(crate) async fn run(&self, encoded: EncodedCall) -> Result<Value, LinkError> {
-        let running = async move {
-            match self.connections.send(&encoded, &eval_sha(&encoded)).await? {
-                ReplyAction::NoScript => {
-                    // Boxed, because it is rare, and this future is moved in every decision that waits for the server.
-                    let text = eval(&encoded);
-                    Box::pin(self.connections.send(&encoded, &text)).await?.into_answer()
-                }
-                other => other.into_answer(),
+        self.within_deadline(async move { self.run_script(&encoded).await }).await
+    }
+
+    /// Runs a script by its SHA-1. A server that does not know it has not run it; then sends the text.
+    async fn run_script(&self, encoded: &EncodedCall) -> CallReply {
+        match self.connections.send(encoded, &eval_sha(encoded)).await? {
+            ReplyAction::NoScript => {
+                // Boxed, because it is rare, and this future is moved in every decision that waits for the server.
+                let text = eval(encoded);
+                Box::pin(self.connections.send(encoded, &text)).await?.into_answer()
             }
-        };
+            other => other.into_answer(),
+        }
+    }
+
+    async fn within_deadline(&self, running: impl Future<Output = CallReply>) -> CallReply {
         // Boxed, because tokio aligns timers to 128 bytes, and whatever contains one is slow to allocate.
         match Box::pin(tokio::time::timeout(self.deadline, running)).await {
             Ok(result) => result,
@@ -315,9 +351,11 @@ impl Link for RedisClient {
 
     fn send_together(&self, poll: &mut dyn FnMut()) {
         match self.connections {
-            Connections::One(_) => together::send_together(self.identity(), poll),
+            Connections::One(_) if !self.has_undeclared_slots.load(Ordering::Relaxed) => {
+                together::send_together(self.identity(), poll);
+            }
             // The keys of one call must be in one slot.
-            Connections::Many(_) => poll(),
+            Connections::One(_) | Connections::Many(_) => poll(),
         }
     }
 
@@ -329,6 +367,11 @@ impl Link for RedisClient {
     }
 
     async fn count_bursts(&self, call: &BurstCall) -> Result<Vec<BurstAnswer>, LinkError> {
+        if let Some(gathered) = together::gathering(self.identity()) {
+            // They may be those of a candidate, and somebody waits for the first of the charges.
+            gathered.complete().await;
+            drop(gathered);
+        }
         let reply = self.run(encode_bursts(call)).await?;
         decode_bursts(call, reply)
     }

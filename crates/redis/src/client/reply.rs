@@ -60,6 +60,11 @@ impl ReplyAction {
     }
 }
 
+/// Was a call refused because its keys are in several slots of a Cluster? Then it was not executed.
+pub(super) fn is_cross_slot(reply: &Result<Value, LinkError>) -> bool {
+    matches!(reply, Err(LinkError::Refused(why)) if why.starts_with("CROSSSLOT"))
+}
+
 /// The text of a server's error.
 pub(super) fn error_text(error: &ServerError) -> String {
     match error.details() {
@@ -116,6 +121,13 @@ mod tests {
         let read_only = "READONLY You can't write against a read only replica.";
         assert_eq!(read(read_only), ReplyAction::NotMaster(read_only.into()));
         assert_eq!(read("NOSCRIPT No matching script."), ReplyAction::NoScript);
+    }
+
+    #[test]
+    fn keys_of_several_slots_are_told_from_other_refusals() {
+        let is_so = |line| is_cross_slot(&read(line).into_answer());
+        assert!(is_so("CROSSSLOT Keys in request don't hash to the same slot"));
+        assert!(!is_so("CLUSTERDOWN The cluster is down") && !is_so("MOVED 1 a:1") && !is_so("ERR CROSS"));
     }
 
     #[test]

@@ -96,8 +96,9 @@ impl<L: Link, C: Clock> Link for RecordingLink<'_, L, C> {
         let shard = call.entries.first().map_or(0, |entry| self.link.shard(&entry.key));
         let sent = self.clock.now();
         let answer = self.link.call(call).await;
-        // A call that was cancelled with another one says nothing about the server.
-        if !matches!(answer, Err(LinkError::Cancelled)) {
+        // A call that was cancelled with another one says nothing about the server; if it failed with another one, that one
+        // says it.
+        if !matches!(answer, Err(LinkError::Cancelled | LinkError::SentWith(_))) {
             self.record(shard, sent, answer.is_ok());
         }
         answer
@@ -239,5 +240,41 @@ mod tests {
         let seen = call_times.snapshot();
         assert_eq!((seen.count(), seen.sum()), (1, at(3)));
         assert_eq!(seen.cumulative().find(|(_, count)| *count == 1), Some((at(5), 1)));
+    }
+    /// Calls fail with this error.
+    struct Failing(LinkError);
+
+    impl Link for Failing {
+        async fn call(&self, _call: &ScriptCall) -> Result<CallAnswer, LinkError> {
+            Err(self.0.clone())
+        }
+
+        async fn count_bursts(&self, _call: &BurstCall) -> Result<Vec<BurstAnswer>, LinkError> {
+            Err(self.0.clone())
+        }
+
+        async fn list_penalties(&self, _call: &PenaltyListCall) -> Result<PenaltyListAnswer, LinkError> {
+            Err(self.0.clone())
+        }
+
+        async fn heartbeat(&self, _heartbeat: &Heartbeat) -> Result<u32, LinkError> {
+            Ok(1)
+        }
+    }
+
+    #[test]
+    fn a_failure_that_several_calls_share_counts_once() {
+        let late = LinkError::Timeout(at(20));
+        let passed_on = LinkError::SentWith(Box::new(late.clone()));
+        for (error, opens) in [(late, true), (passed_on, false), (LinkError::Cancelled, false)] {
+            let (clock, call_times, failing) =
+                (ManualClock::new(at(100)), new_call_times(), Failing(error.clone()));
+            let breakers = BreakerSet::new(&failing, at(0));
+            let link =
+                RecordingLink { link: &failing, breakers: &breakers, clock: &clock, call_times: &call_times };
+            let call = ScriptCall { verb: CallVerb::Take, entries: Vec::new(), at: None };
+            (0..20).for_each(|_| assert!(block_on_ready(link.call(&call)).is_err()));
+            assert_eq!(breakers.whole().is_open(), opens, "{error:?}");
+        }
     }
 }

@@ -24,7 +24,8 @@ pub enum StoreError {
 
 impl StoreError {
     /// The label of this kind of error in [`ErrorCounts`]: `timeout`, `down`, `lost`, `refused`, `garbled`, `open`,
-    /// `contended`; and `cancelled`, which is not counted, since it is no failure of the server.
+    /// `contended`; and `cancelled`, which is not counted, since it is no failure of the server. A failure that several
+    /// calls share, because they were sent as one, is counted once.
     pub const fn kind(&self) -> &'static str {
         match self {
             StoreError::Link(error) => error.kind(),
@@ -115,6 +116,8 @@ impl ErrorTracker {
             StoreError::Link(LinkError::Lost(_)) => &self.lost,
             // Nothing is wrong with the server.
             StoreError::Link(LinkError::Cancelled) => return,
+            // The call that it was sent with counts it.
+            StoreError::Link(LinkError::SentWith(_)) => return,
             StoreError::Link(LinkError::Refused(_)) => &self.refused,
             StoreError::Link(LinkError::Garbled(_)) => &self.garbled,
             StoreError::BreakerOpen => &self.open,
@@ -179,6 +182,17 @@ mod tests {
                 assert_eq!(count, if kind == error.kind() { 2 } else { 0 }, "{kind}");
             }
         }
+    }
+
+    #[test]
+    fn a_failure_that_several_calls_share_is_counted_once() {
+        let error_tracker = ErrorTracker::new();
+        let late = LinkError::Timeout(Nanos::from_millis(20));
+        let passed_on = LinkError::SentWith(Box::new(late.clone()));
+        assert_eq!(passed_on.kind(), late.kind());
+        error_tracker.record(&late.into());
+        error_tracker.record(&passed_on.into());
+        assert_eq!(error_tracker.counts(0), ErrorCounts { timeout: 1, ..ErrorCounts::default() });
     }
 
     #[test]

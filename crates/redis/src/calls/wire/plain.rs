@@ -13,8 +13,9 @@ use crate::calls::scripts;
 use crate::calls::{BucketEntry, CALL_KEYS_MAX, CallVerb, LinkError, ScriptCall};
 use crate::registry::BucketKey;
 
-/// The most calls in one: their number is a byte.
-const GROUPS_MAX: usize = 255;
+/// The most keys that other calls may add to the first one: somebody waits for that, and its reply comes only once the script
+/// has charged all of them. That is more than the limits of most requests; a draft with more is sent after it.
+const JOINED_KEYS_MAX: usize = 32;
 
 /// The number of keys of each group.
 type GroupLengths = SmallVec<[usize; 2]>;
@@ -88,8 +89,8 @@ impl PlainCall {
     /// Returns the other call if the two cannot be one: they share a bucket, whose state the server reads once, or they
     /// are too many.
     pub(crate) fn join(&mut self, other: PlainCall) -> Result<(), PlainCall> {
-        let groups = self.groups.len() + other.groups.len();
-        let is_too_long = groups > GROUPS_MAX || self.keys.len() + other.keys.len() > CALL_KEYS_MAX;
+        let keys = self.keys.len() + other.keys.len();
+        let is_too_long = keys > CALL_KEYS_MAX || keys > self.first_keys() + JOINED_KEYS_MAX;
         let has = |key: &BucketKey| self.keys.iter().any(|own| own.key == *key);
         let shares_a_bucket = || other.keys.iter().any(|other| has(&other.key));
         if is_too_long || self.at != other.at || shares_a_bucket() {
@@ -103,6 +104,11 @@ impl PlainCall {
         Ok(())
     }
 
+    /// How many keys the first of its calls has.
+    pub(crate) fn first_keys(&self) -> usize {
+        self.groups.first().copied().unwrap_or_default()
+    }
+
     /// How the reply to it is split.
     pub(crate) fn reply_layout(&self) -> ReplyLayout {
         let bytes = |key: &PlainKey| STATE_BYTES + self.texts[self.records[key.record].text].len();
@@ -113,7 +119,7 @@ impl PlainCall {
         let PlainCall { groups, keys, records, texts, at } = self;
         let before_records = 1 + groups.len() * 2 + keys.len() * 4;
         let mut packed = Vec::with_capacity(before_records + records.len() * RECORD_BYTES);
-        packed.push(u8::try_from(groups.len()).expect("`join` refuses more groups than a byte counts"));
+        packed.push(u8::try_from(groups.len()).expect("each has a key, and few keys join the first"));
         let two_bytes =
             |number: usize| u16::try_from(number).expect("a call has at most 4,000 keys").to_le_bytes();
         let mut next_keys = keys.iter();
@@ -137,6 +143,17 @@ impl PlainCall {
         push_time(&mut args, at);
         let keys = keys.into_iter().map(|plain| plain.key).collect();
         EncodedCall { script: scripts::CHARGE_PLAIN.script(at.is_some()), keys, args }
+    }
+}
+
+impl EncodedCall {
+    /// Of plain calls that are sent as one: only the first, which has so many keys. Records are found by where they begin,
+    /// so those of the others may stay.
+    pub(crate) fn keep_first(&mut self, keys: usize) {
+        self.keys.truncate(keys);
+        if let Some(groups) = self.args.first_mut().and_then(|packed| packed.first_mut()) {
+            *groups = 1;
+        }
     }
 }
 

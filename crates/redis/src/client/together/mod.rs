@@ -17,8 +17,8 @@ use std::task::{Poll, Waker};
 use redis::Value;
 use smallvec::SmallVec;
 
-use crate::calls::ScriptCall;
 use crate::calls::wire::{self, EncodedCall, PlainCall, ReplyLayout};
+use crate::calls::{LinkError, ScriptCall};
 pub(super) use reply_slot::CallReply;
 use reply_slot::ReplySlot;
 
@@ -77,6 +77,14 @@ impl SendRole {
             _ => SendRole::Alone(encode(plain)),
         })
     }
+}
+
+/// The calls of a client that are gathered at the moment. Whatever else begins now is sent after them.
+pub(super) fn gathering(client: usize) -> Option<Arc<GatheredCalls>> {
+    POLLED.with_borrow(|polled| {
+        let polled = polled.as_ref().filter(|polled| polled.client == Some(client))?;
+        polled.gathered.clone()
+    })
 }
 
 impl PolledTogether {
@@ -170,30 +178,51 @@ pub(super) struct SentCalls {
 }
 
 impl SentCalls {
+    /// Is it only the first call?
+    pub(super) fn is_only_first(&self) -> bool {
+        self.others.0.is_empty()
+    }
+
     /// Passes the replies on, and returns that to the first call. An error is the error of all of them; but the reply to
     /// all can have an error in place of the reply to one, so each is read by `read`.
-    pub(super) fn pass_on(mut self, reply: CallReply, read: impl Fn(Value) -> CallReply) -> CallReply {
-        if self.others.0.is_empty() {
+    pub(super) fn pass_on(self, reply: CallReply, read: impl Fn(Value) -> CallReply) -> CallReply {
+        if self.is_only_first() {
             return reply;
         }
-        let mut replies = reply.and_then(|reply| self.layout.split(reply)).map(Vec::into_iter);
-        let mut next = || match &mut replies {
-            Ok(replies) => read(replies.next().unwrap_or_default()),
-            Err(error) => Err(error.clone()),
-        };
-        let first = next();
-        for slot in std::mem::take(&mut self.others.0) {
-            slot.put(next());
-            let not_polled = POLLED.with_borrow_mut(|polled| match polled {
-                Some(polled) => {
-                    polled.passed_on.push(slot);
-                    None
-                }
-                None => Some(slot),
-            });
-            not_polled.into_iter().for_each(|slot| slot.wake());
+        match reply.and_then(|reply| self.layout.split(reply)) {
+            Ok(replies) => {
+                let mut replies = replies.into_iter();
+                let mut next = || read(replies.next().unwrap_or_default());
+                let first = next();
+                self.others.answer(next);
+                first
+            }
+            Err(error) => Err(self.fail(error)),
         }
-        first
+    }
+
+    /// The first call failed, and the others with it.
+    pub(super) fn fail(self, error: LinkError) -> LinkError {
+        self.others.answer(|| Err(LinkError::SentWith(Box::new(error.clone()))));
+        error
+    }
+}
+
+impl WaitingCalls {
+    /// Gives each its reply. They stay here until all have been woken: if one panics, the others are still told.
+    fn answer(mut self, mut next: impl FnMut() -> CallReply) {
+        self.0.iter().for_each(|slot| slot.put(next()));
+        for slot in &self.0 {
+            let is_polled = POLLED.with_borrow_mut(|polled| {
+                let polled = polled.as_mut()?;
+                polled.passed_on.push(Arc::clone(slot));
+                Some(())
+            });
+            if is_polled.is_none() {
+                slot.wake();
+            }
+        }
+        self.0.clear();
     }
 }
 
@@ -234,5 +263,50 @@ impl Drop for Polling {
             gathered.end();
         }
         ended.passed_on.iter().for_each(|slot| slot.wake());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::pin::pin;
+    use std::task::{Context, Wake};
+
+    use super::*;
+
+    struct PanicsWhenWoken;
+
+    impl Wake for PanicsWhenWoken {
+        fn wake(self: Arc<Self>) {
+            panic!("on purpose");
+        }
+    }
+
+    #[test]
+    fn one_that_panics_when_it_is_woken_keeps_no_reply_from_the_others() {
+        let slots: [Arc<ReplySlot>; 3] = Default::default();
+        let waker = Waker::from(Arc::new(PanicsWhenWoken));
+        {
+            let mut waiting = pin!(slots[0].reply());
+            assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        let waiting = WaitingCalls(slots.iter().cloned().collect());
+        let answer = || waiting.answer(|| Ok(Value::Okay));
+        assert!(catch_unwind(AssertUnwindSafe(answer)).is_err());
+        for slot in slots {
+            let reply = pin!(slot.reply()).poll(&mut Context::from_waker(Waker::noop()));
+            assert_eq!(reply, Poll::Ready(Ok(Value::Okay)));
+        }
+    }
+
+    #[test]
+    fn a_reply_that_cannot_be_made_cancels_those_that_wait_for_it() {
+        let slots: [Arc<ReplySlot>; 2] = Default::default();
+        let waiting = WaitingCalls(slots.iter().cloned().collect());
+        assert!(catch_unwind(AssertUnwindSafe(|| waiting.answer(|| panic!("on purpose")))).is_err());
+        for slot in slots {
+            let reply = pin!(slot.reply()).poll(&mut Context::from_waker(Waker::noop()));
+            assert_eq!(reply, Poll::Ready(Err(LinkError::Cancelled)));
+        }
     }
 }

@@ -41,9 +41,9 @@ impl ReplySlot {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// There will be no reply.
+    /// There will be no reply, unless it is there already.
     pub(super) fn cancel(&self) {
-        self.put(Err(LinkError::Cancelled));
+        self.state().reply.get_or_insert(Err(LinkError::Cancelled));
         self.wake();
     }
 

@@ -11,4 +11,5 @@ mod process;
 mod sentinel;
 mod sharing;
 pub(crate) mod together;
+mod together_apart;
 mod wake_ups;
