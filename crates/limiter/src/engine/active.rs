@@ -26,8 +26,10 @@ pub(crate) type Charges<'a> = SmallVec<[Charge<'a>; 8]>;
 #[derive(Debug)]
 pub(crate) struct Active {
     pub(crate) rules: RuleSet,
-    /// Incremented by every swap.
+    /// Its version. Two policies may have the same one if the database that numbers them was restored from a backup.
     pub(crate) version: u64,
+    /// How many policies this limiter had before it.
+    pub(crate) swaps: u64,
     pub(crate) bound: Box<[ActiveRule]>,
     pub(crate) detectors: Box<[bursts::BurstDetector]>,
     /// Counts requests that meet none of its limits.
@@ -108,7 +110,7 @@ impl Active {
         let detectors = detectors.collect();
         let (unlimited, routes) = (UnlimitedCounters::default(), RouteCounters::default());
         let (share, overrides) = (ArcSwapOption::empty(), RuleOverrides::default());
-        Ok(Active { rules, version, bound, detectors, unlimited, routes, share, overrides })
+        Ok(Active { rules, version, swaps: 0, bound, detectors, unlimited, routes, share, overrides })
     }
 
     /// Could the store count and hold all limits?

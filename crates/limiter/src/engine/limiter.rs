@@ -238,6 +238,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let now = self.clock.now();
         // This registers all limits or none, and nothing after it can fail.
         let mut active = Active::bind(rules, &self.store, &names, version, now)?;
+        active.swaps = self.active.load().swaps + 1;
         self.stats.count_for(&mut active);
         self.bind_share(&active, now, ShareBinder::Policy);
         self.stats.use_names(names, &active);

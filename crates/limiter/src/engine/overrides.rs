@@ -140,7 +140,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                     let variant = LimitVariant { trust: 0, ..set.variant_of(plan, index) };
                     set.bound[item.rule as usize].at(variant, &self.store).variant().numbers.is_some()
                 };
-                rule.use_record().record(set.version, can_have, wall);
+                rule.use_record().record(set.swaps, can_have, wall);
             }
         }
     }

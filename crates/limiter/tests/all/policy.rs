@@ -1,7 +1,12 @@
 //! The policy-driven limiter, as a program uses it.
 
-use tidegate::engine::{Limiter, Policy, Reason, Request, Trust};
-use tidegate::{Clock, Cost, ManualClock, Memory, MemoryOptions, Nanos};
+use std::sync::Arc;
+
+use tidegate::engine::{
+    GateBuilder, Limiter, OverrideRule, OverrideUse, Overrides, Policy, PolicyBuilder, Reason, Request,
+    RuleSet, Trust,
+};
+use tidegate::{Clock, Cost, ManualClock, Memory, MemoryOptions, Nanos, OverrideNumbers};
 
 pub(crate) type Manual = Limiter<Memory<ManualClock>, ManualClock>;
 
@@ -302,5 +307,27 @@ fn a_place_in_a_queue_for_a_window_is_given_back_whatever_the_wall_clock_shows()
         assert!(left() >= before, "nothing is taken by giving back");
         clock.set_wall(clock.wall().saturating_add(Nanos::new(3 * Nanos::HOUR.get())));
         assert_eq!(left(), 2, "a window that nobody has used");
+    }
+}
+
+/// A database that was restored from a backup gives a number again that another policy had.
+#[test]
+fn whether_an_override_is_refused_is_found_out_for_each_policy_whatever_its_version() {
+    let policy = |rate: u32| {
+        let limit = format!("{{ name: a, sustained: {{ rate: {rate}, window: hour }} }}");
+        Policy::parse(&format!("version: 1\nlimits: [{limit}]\n")).expect("a policy")
+    };
+    let limiter =
+        Limiter::in_memory(policy(5), MemoryOptions::default(), ManualClock::default()).expect("one limit");
+    let who = PolicyBuilder::new().block_gate(GateBuilder::new().when("user", ["42"]).reason("why"));
+    let who: RuleSet = who.build().expect("a policy").into();
+    let numbers = OverrideNumbers::Times(10_000);
+    let used = Arc::new(OverrideUse::default());
+    let rule = OverrideRule::new("o1", "a", numbers, who.block().entries()[0].clone(), Arc::clone(&used));
+    limiter.set_overrides(Some(Overrides::new([rule])));
+    for (rate, is_refused) in [(5, false), (4_000_000_000, true), (5, false)] {
+        limiter.swap_to(policy(rate), Some(7)).expect("one limit");
+        limiter.check(&Request::new().user("42"));
+        assert_eq!(used.is_refused(), is_refused, "a hundred times {rate}");
     }
 }

@@ -31,8 +31,8 @@ pub struct OverrideRule {
 #[derive(Debug, Default)]
 pub struct OverrideUse {
     last_used: AtomicU64,
-    /// For which version of the policy it is known whether the limit can have its numbers, and in the lowest bit whether it
-    /// cannot. One word, so that the answer for one version is never taken for that of another.
+    /// For which policy it is known whether the limit can have its numbers, and in the lowest bit whether it cannot. One
+    /// word, so that the answer for one policy is never taken for that of another.
     known: AtomicU64,
 }
 
@@ -52,13 +52,14 @@ impl OverrideUse {
         self.known.load(Ordering::Relaxed) & 1 == 1
     }
 
-    /// Records a use, if the limit can have these numbers. `can_have` is asked once for each version of the policy.
-    pub fn record(&self, version: u64, can_have: impl FnOnce() -> bool, wall: Nanos) {
-        // Zero is that of no version.
-        let version = version + 1;
+    /// Records a use, if the limit can have these numbers. `can_have` is asked once for each policy, which
+    /// `policy` is the number of: no other policy under which this is used has the same one.
+    pub fn record(&self, policy: u64, can_have: impl FnOnce() -> bool, wall: Nanos) {
+        // Zero is that of no policy.
+        let policy = policy + 1;
         let mut known = self.known.load(Ordering::Relaxed);
-        if known >> 1 != version {
-            known = version << 1 | u64::from(!can_have());
+        if known >> 1 != policy {
+            known = policy << 1 | u64::from(!can_have());
             self.known.store(known, Ordering::Relaxed);
         }
         let last_used = Nanos::new(self.last_used.load(Ordering::Relaxed));

@@ -161,7 +161,7 @@ fn untold(error: ApiError) -> String {
 
 impl KeyAction {
     fn means(&self, rule: &Rule) -> bool {
-        self.limits.iter().any(|name| **name == *rule.name)
+        self.is_of_all || self.limits.iter().any(|name| **name == *rule.name)
     }
 
     async fn run(&self, node: &Node, part: ActingNode) -> Result<(), tidegate_redis::StoreError> {

@@ -82,6 +82,9 @@ pub(crate) struct KeyAction {
     pub(crate) request: Value,
     /// The limits whose keys are meant.
     pub(crate) limits: Vec<String>,
+    /// Are the keys of all limits meant, also of those that only candidates have?
+    #[serde(default)]
+    pub(crate) is_of_all: bool,
     /// The tokens to grant; `None` to make the keys unused.
     pub(crate) tokens: Option<u32>,
 }

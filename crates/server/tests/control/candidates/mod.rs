@@ -18,6 +18,7 @@ on_both!(
     a_candidate_that_cannot_be_used_is_refused,
     candidates_survive_a_restart_and_are_removed,
     a_candidate_can_be_tried_out,
+    resetting_a_user_resets_limits_that_only_the_draft_has,
     a_report_equals_a_simulation_of_the_same_requests,
 );
 
@@ -180,6 +181,27 @@ fn a_candidate_can_be_tried_out(kind: DatabaseKind) {
 }
 
 /// A server decides in real time, so that the limits must not refill between requests.
+fn resetting_a_user_resets_limits_that_only_the_draft_has(kind: DatabaseKind) {
+    let server = PolicyServer::with_policy(kind, LIVE);
+    let (api, user) = (&server.api, new_user());
+    let id = id_of(&add(api, "/candidates?reason=why", &stricter(2)));
+    let left = || {
+        let asked = json!({ "request": { "user": user }, "candidate": id });
+        api.post("/explain", &asked).expect(200).json()["decision"]["limits"][0]["remaining"].clone()
+    };
+    let reset = |asked: &Value| api.post("/keys/reset", asked).expect(200).json()["changed"].clone();
+    check(&server, &user, 2);
+    assert_eq!(left(), json!(0));
+    let request = json!({ "user": user });
+    assert_eq!(
+        reset(&json!({ "request": request, "limit": "per-user", "reason": "why" })),
+        json!(["per-user"])
+    );
+    assert_eq!(left(), json!(0), "only the limit that was named");
+    assert_eq!(reset(&json!({ "request": request, "reason": "why" })), json!(["per-user"]));
+    assert_eq!(left(), json!(2));
+}
+
 fn a_report_equals_a_simulation_of_the_same_requests(kind: DatabaseKind) {
     let live = "version: 1\nlimits:\n- { name: a, key: [user], sustained: { rate: 1, window: day }, burst: { capacity: 3 } }\n";
     let tried = "version: 1\nlimits:\n- { name: b, key: [tenant], sustained: { rate: 1, window: day }, burst: { capacity: 9 } }\nblock: [{ user: \"2\" }]\n";

@@ -287,7 +287,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         }
         // A thread that finds the lock taken uses the old share once more.
         if let Some(_one_at_a_time) = try_lock(&self.swapping)
-            && self.active.load().version == set.version
+            && self.active.load().swaps == set.swaps
             && set.share.load().as_ref().is_some_and(|held| Arc::ptr_eq(held, &share))
         {
             self.bind_share(set, now, ShareBinder::Request);

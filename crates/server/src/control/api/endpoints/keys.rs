@@ -253,7 +253,9 @@ async fn change(
     let mut warnings = Vec::new();
     if !limits.is_empty() {
         let once = key.map(|key| (key, json!({ "changed": limits })));
-        let action = KeyAction { request: request.clone(), limits: limits.clone(), tokens };
+        // A restricted caller may not change all limits of its requests.
+        let is_of_all = limit.is_none() && matches!(sight, Sight::Whole);
+        let action = KeyAction { request: request.clone(), limits: limits.clone(), is_of_all, tokens };
         warnings = KeyDeed { action, who: told(&request), reason, once }.run(&call).await?;
     }
     answer(&call, &text, limits, warnings).await

@@ -360,7 +360,8 @@ async fn explain_live<S: Store<Error = StoreError>>(
 /// The overrides upon a request that a restricted caller sees.
 async fn seen_overrides(call: &ApiCall, explanation: &Explanation) -> Result<HashSet<String>, ApiError> {
     let (sight, now) = (sight(call).await?, unix_millis(call.now));
-    let is_seen = |id: &String| call.control().live().entry(id, now).is_some_and(|entry| sees(&sight, &entry));
+    let is_seen =
+        |id: &String| call.control().live().entry(id, now).is_some_and(|entry| sees(&sight, &entry));
     Ok(ShownBuckets::of(&explanation.by_limits).overrides.into_iter().filter(is_seen).collect())
 }
 
