@@ -105,8 +105,13 @@ async function byForms({ page, button, dialog, eventually, assert, decide, limit
     await dialog.getByRole('button', { name: 'Publish' }).click();
     await dialog.waitFor({ state: 'detached' });
   };
+  // The name is typed before the limits are here.
+  let isTyped = () => {};
+  const typed = new Promise((resolve) => { isTyped = resolve; });
+  await page.route('**/api/v1/limits*', async (route) => { await typed; await route.continue(); });
   await button('Change a limit').click();
   await dialog.getByLabel('Limit').fill('per-user');
+  isTyped();
   await dialog.getByText('Now 10.').waitFor();
   await dialog.getByLabel('Burst').fill('x');
   await dialog.getByRole('button', { name: 'Publish' }).click();

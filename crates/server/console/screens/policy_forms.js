@@ -89,21 +89,21 @@ function changeLimit(write) {
   let [limits, limit, failure] = [null, null, null];
   /** @type {Values} */
   let values = { limit: '' };
+  // A name may be typed before the limits are here.
+  const choose = () => {
+    if (values.limit === limit?.name) return;
+    limit = limits.find((/** @type {any} */ one) => one.name === values.limit);
+    if (limit) values = { limit: limit.name, rate: String(limit.sustained.rate), window: limit.sustained.window ?? 'second', burst: String(limit.burst?.capacity ?? '') };
+  };
   const load = (/** @type {() => void} */ redraw) => {
     limits = [];
-    all('/limits').then((found) => { limits = found.filter((one) => one.sustained); }, (error) => { failure = error; }).finally(redraw);
+    all('/limits').then((found) => { limits = found.filter((one) => one.sustained); choose(); }, (error) => { failure = error; }).finally(redraw);
   };
   /** @type {Omit<import('../dialogs.js').Question, 'title' | 'confirm'>} */
   const question = {
     body: (redraw) => {
       if (limits === null) load(redraw);
-      return [failure && problem(failure), fields([['limit', 'Limit', 'Type to choose.'], ...(limit ? numbers(limit) : [])], values, () => {
-        if (values.limit !== limit?.name) {
-          limit = limits.find((/** @type {any} */ one) => one.name === values.limit);
-          if (limit) values = { limit: limit.name, rate: String(limit.sustained.rate), window: limit.sustained.window ?? 'second', burst: String(limit.burst?.capacity ?? '') };
-        }
-        redraw();
-      }), h('datalist', { id: 'limit-names' }, limits?.slice(0, 1_000).map((/** @type {any} */ one) => h('option', { value: one.name })))];
+      return [failure && problem(failure), fields([['limit', 'Limit', 'Type to choose.'], ...(limit ? numbers(limit) : [])], values, () => { choose(); redraw(); }), h('datalist', { id: 'limit-names' }, limits?.slice(0, 1_000).map((/** @type {any} */ one) => h('option', { value: one.name })))];
     },
     wrong: () => (limit ? wrongNumbers(values) : 'Choose a limit.'),
     run: (reason) => {

@@ -10,10 +10,10 @@ use tidegate_document::DocumentNode;
 use tidegate_policy::{Descriptor, Request, Rule, TENANT_PREFIX};
 use utoipa::ToSchema;
 
+use super::explained::{ShownBuckets, explained_live, seen_policy};
 use super::live::{LiveEntryAnswer, reason, sees, sight, unfinished, unprocessable};
 use super::overrides::{OverrideAnswer, overrides_of};
 use super::penalties::PenaltyEntry;
-use super::trials::{ShownBuckets, explained_live, seen_policy};
 use crate::admin::penalties::shown;
 use crate::bounds::{BODY_BYTES_MAX, OTHER_LIMITS_MAX};
 use crate::control::access::AccessRole;

@@ -2,6 +2,7 @@
 
 pub(super) mod candidates;
 pub(super) mod collections;
+mod explained;
 pub(super) mod glance;
 pub(super) mod keys;
 pub(super) mod kill_switch;

@@ -11,10 +11,10 @@ use tidegate_document::{DocumentNode, nearest};
 use tidegate_policy::{Policy, RuleSet, TENANT_PREFIX};
 use utoipa::ToSchema;
 
+use super::explained::ShownBuckets;
 use super::live::{
     check_named_tenants, check_own, cursor, end, page, reason, sees, sight, unfinished, unprocessable,
 };
-use super::trials::ShownBuckets;
 use crate::control::access::AccessRole;
 use crate::control::api::query::{PAGE, REASON};
 use crate::control::api::route::{Answering, ApiRoute, RouteAccess, TenantRule};
