@@ -86,8 +86,7 @@ fn run_gen() -> ExitCode {
 }
 
 fn bless(test: &[&str]) -> Result<(), String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let ran = std::process::Command::new(cargo)
+    let ran = xtask::cargo()
         .args(["test", "--quiet"])
         .args(test)
         .current_dir(xtask::workspace_root())

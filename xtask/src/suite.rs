@@ -97,8 +97,7 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<TestTally, SuiteError> {
 }
 
 fn build(root: &Path, arguments: &[&str]) -> Result<Vec<Binary>, SuiteError> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut building = Command::new(cargo)
+    let mut building = crate::cargo()
         .arg("test")
         .args(arguments)
         .args(["--no-run", "--message-format=json-render-diagnostics"])

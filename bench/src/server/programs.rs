@@ -1,6 +1,5 @@
 //! The programs that are measured: how they are found or built.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -32,7 +31,7 @@ pub(crate) fn tidegate(given: Option<&Path>) -> Result<PathBuf, ProgramError> {
     let target = target()?;
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("Cargo.toml");
     eprintln!("building: tidegate");
-    let mut build = Command::new(cargo());
+    let mut build = cargo();
     build.args(["build", "--quiet", "--profile", "dist", "--package", "tidegate-server", "--manifest-path"]);
     run(build.arg(manifest).arg("--target-dir").arg(&target))?;
     Ok(target.join("dist/tidegate"))
@@ -46,7 +45,7 @@ pub(crate) fn throttlecrab() -> Result<PathBuf, ProgramError> {
         // Its build compiles a protobuf definition.
         find("protoc", "protobuf-compiler")?;
         eprintln!("building: {THROTTLECRAB}, once; it takes some minutes");
-        let mut install = Command::new(cargo());
+        let mut install = cargo();
         install.args(["install", THROTTLECRAB, "--version", THROTTLECRAB_VERSION, "--locked", "--root"]);
         run(install.arg(&root).arg("--target-dir").arg(target.join("peers-build")))?;
     }
@@ -75,9 +74,18 @@ pub(crate) fn target() -> Result<PathBuf, ProgramError> {
     Ok(profile.parent().unwrap_or(profile).into())
 }
 
-/// The cargo that runs this program, or `cargo`.
-fn cargo() -> OsString {
-    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+/// The cargo that runs this program, or `cargo`, without what `cargo run` says of this package: ring's build script reads it, so
+/// that every run would build everything that depends on ring twice.
+fn cargo() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        let is_of_package =
+            |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+        if name.to_str().is_some_and(is_of_package) {
+            cargo.env_remove(name);
+        }
+    }
+    cargo
 }
 
 /// Runs a command with its output on standard error: standard output is only for results.
