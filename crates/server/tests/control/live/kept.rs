@@ -184,7 +184,49 @@ fn a_restricted_token_changes_only_what_is_its_own(kind: DatabaseKind) {
     assert_eq!(found["penalties"], json!([]));
     assert_eq!(found["explanation"]["limits"][0].get("match"), None, "{found}");
     let audit = server.call(&own, "GET", "/audit?kind=key_reset", None).expect(200).json();
-    assert_eq!(audit["items"].as_array().map(Vec::len), Some(3), "{audit}");
+    let shared = json!({
+        "name": "anonymous", "key": ["tenant", "user"], "missing": "shared",
+        "sustained": { "rate": 5, "window": "hour" },
+    });
+    server.call(&server.admin, "POST", "/limits", Some(shared)).expect(201);
+    changes_no_bucket_that_all_tenants_share(&server, [&parent, &own]);
+    assert_eq!(
+        reset(&own)["changed"],
+        json!(["per-shopper", "anonymous"]),
+        "with the key it is one caller's own"
+    );
+    assert_eq!(audit["items"].as_array().map(Vec::len), Some(5), "{audit}");
+}
+
+/// Requests without the key of `anonymous` share one bucket, whatever tenant they name.
+fn changes_no_bucket_that_all_tenants_share(server: &Controlled, restricted: [&str; 2]) {
+    let left = |tenant: &str| {
+        let body = json!({ "request": { "tenant": tenant } });
+        let found = server.call(&server.admin, "POST", "/keys/lookup", Some(body)).expect(200).json();
+        let limits = found["limits"].as_array().expect("a list").clone();
+        let shared = limits.iter().find(|limit| limit["name"] == "anonymous");
+        shared.and_then(|limit| limit["remaining"].as_u64()).expect("the limit applies")
+    };
+    let headers = [("Content-Type", "application/json")];
+    let of_other = json!({ "tenant": "other" }).to_string();
+    assert_eq!(ask(server.server.socket("http"), "POST", "/v1/check", &headers, &of_other).status, 200);
+    assert_eq!(left("shop"), 4, "it is one bucket");
+    let request = json!({ "tenant": "shop" });
+    for token in restricted {
+        let all = json!({ "request": request });
+        let reset = server.call(token, "POST", "/keys/reset", Some(all)).expect(200).json();
+        assert_eq!(reset["changed"], json!([]), "{reset}");
+        let named = json!({ "request": request, "limit": "anonymous", "tokens": 1 });
+        let refused = server.call(token, "POST", "/keys/grant", Some(named)).expect(403);
+        assert!(refused.body.contains("those of other tenants too"), "{}", refused.body);
+        let named = json!({ "request": request, "limit": "anonymous" });
+        server.call(token, "POST", "/keys/reset", Some(named)).expect(403);
+    }
+    assert_eq!(left("other"), 4);
+    let reset =
+        server.call(&server.admin, "POST", "/keys/reset", Some(json!({ "request": request }))).expect(200);
+    assert!(reset.body.contains("\"anonymous\""), "{}", reset.body);
+    assert_eq!(left("other"), 5);
 }
 
 fn an_action_that_the_store_does_not_answer_is_told_as_such(kind: DatabaseKind) {

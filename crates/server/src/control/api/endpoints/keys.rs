@@ -273,16 +273,26 @@ fn chosen_limits(
     let is_meant = |rule: &Rule| limit.is_none_or(|name| name == &*rule.name);
     let meant = call.node.limiter().limits_of(&asked, &is_meant);
     let chosen = |rule: &Rule| is_meant(rule) && is_own(sight, tenant, rule);
-    let own = call.node.limiter().limits_of(&asked, &chosen);
+    let mut own = call.node.limiter().limits_of(&asked, &chosen);
+    if let Sight::Subtree { .. } = sight {
+        // Such a bucket has no tenant in its key, although the limit has one.
+        own.retain(|limit| !limit.is_shared);
+    }
     match (limit, sight) {
         (Some(name), _) if meant.is_empty() => {
             Err(unprocessable("/limit", &format!("no limit `{name}` applies to this request")))
         }
-        (Some(name), Sight::Subtree { top, .. }) if own.is_empty() => Err(ApiError::Outside(format!(
-            "the token is restricted to `{top}`, and the bucket of `{name}` is not that of one caller of its tenants: the \
-             key of the limit needs `tenant` and, for instance, `user`"
-        ))),
-        _ => Ok(own.into_iter().map(String::from).collect()),
+        (Some(name), Sight::Subtree { top, .. }) if own.is_empty() => {
+            let why = match meant.iter().all(|limit| limit.is_shared) {
+                true => "all requests without its key share it, those of other tenants too",
+                false => "the key of the limit needs `tenant` and, for instance, `user`",
+            };
+            Err(ApiError::Outside(format!(
+                "the token is restricted to `{top}`, and the bucket of `{name}` is not that of one caller of its \
+                 tenants: {why}"
+            )))
+        }
+        _ => Ok(own.into_iter().map(|limit| limit.name.into()).collect()),
     }
 }
 
@@ -326,9 +336,9 @@ fn told(request: &Value) -> Value {
     Value::Object(members.iter().filter_map(told).collect())
 }
 
-/// May the caller change the bucket of a limit that a request touches? One that is restricted to a tenant changes the
-/// buckets of single callers of its tenants. Buckets of whole tenants divide the limits of those above them: whoever could
-/// reset them at will would have no limit.
+/// May the caller change the bucket that a request with the key of a limit touches? One that is restricted to a tenant
+/// changes the buckets of single callers of its tenants. Buckets of whole tenants divide the limits of those above them:
+/// whoever could reset them at will would have no limit.
 fn is_own(sight: &Sight, tenant: &str, rule: &Rule) -> bool {
     use Descriptor::{Client, Custom, Header, Ip, Jwt, Query, User};
     if matches!(sight, Sight::Whole) {
