@@ -122,7 +122,8 @@ fn no_secret_is_kept_that_no_key_depends_on(kind: DatabaseKind) {
     let place = Place::new(kind);
     let node = node(&place, None);
     let asked = json!({
-        "user": "42", "query": "token=zqsecret-query", "jwt": { "sub": "zqsecret-claim" },
+        "user": "42", "path": "/videos?token=zqsecret-path", "query": "token=zqsecret-query",
+        "jwt": { "sub": "zqsecret-claim" },
         "headers": { "authorization": "zqsecret-header", "x-api-key": "needed-key" },
     });
     let reset = json!({ "request": asked, "reason": "why" });
@@ -135,13 +136,22 @@ fn no_secret_is_kept_that_no_key_depends_on(kind: DatabaseKind) {
     let [entry] = audit.as_slice() else { panic!("one action is one entry: {audit:?}") };
     let said = (&entry["user"], &entry["reason"], &entry["detail"]["limits"]);
     assert_eq!(said, (&"42".into(), &"why".into(), &json!(["per-user", "per-key"])), "{entry}");
-    assert!(entry["actor"].is_string(), "{entry}");
+    assert!(entry["actor"].is_string() && entry["detail"]["who"]["path"] == "/videos", "{entry}");
     let answers = kept("SELECT body FROM idempotent_answers");
     for text in [entries, answers.clone(), audit[0].to_string()] {
         assert!(!text.contains("zqsecret"), "{text}");
     }
     for text in [answers, audit[0].to_string()] {
         assert!(!text.contains("needed-key"), "{text}");
+    }
+    // Parameters in the path are the query.
+    let in_path = json!({ "user": "43", "path": "/videos;id=zqsecret-session?token=zqsecret-path" });
+    let granted = json!({ "request": in_path, "limit": "per-user", "tokens": 1 });
+    node.post("/keys/grant", &granted).expect(200);
+    let [granted] = &self::audit(&node, "key_granted")[..] else { panic!("one action is one entry") };
+    assert_eq!(granted["detail"]["who"]["path"], "/videos", "{granted}");
+    for text in [granted.to_string(), kept("SELECT body FROM live_entries")] {
+        assert!(!text.contains("zqsecret"), "{text}");
     }
     // When it has ended, it is removed by the next change.
     place.tamper("UPDATE live_entries SET ends_at = created_at");
@@ -174,16 +184,6 @@ fn a_restricted_token_changes_only_what_is_its_own(kind: DatabaseKind) {
         granted(token, "per-user", 403);
         granted(token, "tenant:none", 422);
     }
-    for path in ["/keys/reset", "/keys/lookup"] {
-        let outside = json!({ "request": { "tenant": "other" } });
-        server.call(&parent, "POST", path, Some(outside)).expect(404);
-        let nobody = json!({ "request": { "user": "1" } });
-        server.call(&parent, "POST", path, Some(nobody)).expect(400);
-    }
-    let found = server.call(&own, "POST", "/keys/lookup", Some(body.clone())).expect(200).json();
-    assert_eq!(found["penalties"], json!([]));
-    assert_eq!(found["explanation"]["limits"][0].get("match"), None, "{found}");
-    let audit = server.call(&own, "GET", "/audit?kind=key_reset", None).expect(200).json();
     let shared = json!({
         "name": "anonymous", "key": ["tenant", "user"], "missing": "shared",
         "sustained": { "rate": 5, "window": "hour" },
@@ -195,6 +195,16 @@ fn a_restricted_token_changes_only_what_is_its_own(kind: DatabaseKind) {
         json!(["per-shopper", "anonymous"]),
         "with the key it is one caller's own"
     );
+    for path in ["/keys/reset", "/keys/lookup"] {
+        let outside = json!({ "request": { "tenant": "other" } });
+        server.call(&parent, "POST", path, Some(outside)).expect(404);
+        let nobody = json!({ "request": { "user": "1" } });
+        server.call(&parent, "POST", path, Some(nobody)).expect(400);
+    }
+    let found = server.call(&own, "POST", "/keys/lookup", Some(body.clone())).expect(200).json();
+    assert_eq!(found["penalties"], json!([]));
+    assert_eq!(found["explanation"]["limits"][0].get("match"), None, "{found}");
+    let audit = server.call(&own, "GET", "/audit?kind=key_reset", None).expect(200).json();
     assert_eq!(audit["items"].as_array().map(Vec::len), Some(5), "{audit}");
 }
 

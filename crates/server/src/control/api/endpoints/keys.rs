@@ -25,6 +25,7 @@ use crate::control::changing::IdempotencyKey;
 use crate::control::live::acting::KeyDeed;
 use crate::control::live::entry::KeyAction;
 use crate::control::live::gates::applies;
+use crate::control::live::reduced::with_query_apart;
 use crate::control::subtree::Sight;
 use crate::wire;
 
@@ -239,8 +240,10 @@ async fn change(
     tokens: Option<u32>,
     why: Option<String>,
 ) -> Result<ApiAnswer, ApiError> {
+    checked(&call, &request.to_string()).await?;
+    // Before anything of it is told: parameters may be secrets.
+    let request = with_query_apart(request);
     let text = request.to_string();
-    checked(&call, &text).await?;
     let (sight, reason, key) = (sight(&call).await?, reason(&call, why)?, IdempotencyKey::of(&call)?);
     if let Some(key) = &key
         && let Some(earlier) = key.earlier(&call).await?
@@ -329,10 +332,17 @@ async fn checked(call: &ApiCall, text: &str) -> Result<Option<(Sight, Arc<Docume
     })
 }
 
-/// The members of a request that are told in the audit: none that may be secret.
+/// The members of a request that are told in the audit: none that may be secret. The query is apart from the path.
 fn told(request: &Value) -> Value {
     let members = ["tenant", "user", "client", "ip", "plan", "method", "host", "path"];
-    let told = |name: &&str| Some(((*name).to_owned(), request.get(*name)?.clone()));
+    let told = |name: &&str| {
+        let value = match (*name, request.get(*name)?) {
+            // Parameters of a path may be secrets too, such as the id of a session.
+            ("path", Value::String(path)) => path.split(';').next().unwrap_or_default().into(),
+            (_, value) => value.clone(),
+        };
+        Some(((*name).to_owned(), value))
+    };
     Value::Object(members.iter().filter_map(told).collect())
 }
 
