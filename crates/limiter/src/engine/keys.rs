@@ -32,6 +32,13 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.with_charges(&set, request, Cost::ZERO, chosen, |_, limits| limits)
     }
 
+    /// Does a chosen limit apply to a request, if only one of a candidate?
+    pub fn touches_any(&self, request: &Request<'_>, chosen: ChosenLimits<'_>) -> bool {
+        let besides = self.besides.all();
+        !self.limits_of(request, chosen).is_empty()
+            || besides.iter().flat_map(|list| list.iter()).any(|beside| beside.touches_any(request, chosen))
+    }
+
     /// Would acting on two requests be the same: the same limits with the same numbers and keys, of candidates too?
     pub fn touch_the_same(&self, one: &Request<'_>, other: &Request<'_>, chosen: ChosenLimits<'_>) -> bool {
         let set = self.active.load_full();

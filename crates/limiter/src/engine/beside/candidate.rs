@@ -187,6 +187,10 @@ impl<S: Store + 'static, C: Clock + 'static> Beside for Candidate<S, C> {
         NowOrLater::later(async move { drop(self.limiter.renumber_async(&limit, &named, &request).await) })
     }
 
+    fn touches_any(&self, request: &Request<'_>, chosen: ChosenLimits<'_>) -> bool {
+        self.limiter.touches_any(request, chosen)
+    }
+
     fn touch_the_same(&self, one: &Request<'_>, other: &Request<'_>, chosen: ChosenLimits<'_>) -> bool {
         self.limiter.touch_the_same(one, other, chosen)
     }

@@ -97,7 +97,7 @@ pub(crate) struct LookedUpKeys {
 /// The buckets after a reset or a grant.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ChangedKeys {
-    /// The names of the limits that were changed.
+    /// The names of the limits of the policy in force that were changed.
     changed: Vec<String>,
     /// The buckets that the request touches, as in a decision.
     #[schema(value_type = Vec<Object>)]
@@ -254,10 +254,10 @@ async fn change(
     }
     let limits = chosen_limits(&call, &text, limit.as_deref(), &sight)?;
     let mut warnings = Vec::new();
-    if !limits.is_empty() {
+    // A restricted caller may not change all limits of its requests.
+    let is_of_all = limit.is_none() && matches!(sight, Sight::Whole);
+    if !limits.is_empty() || (is_of_all && touches_any_limit(&call, &text)) {
         let once = key.map(|key| (key, json!({ "changed": limits })));
-        // A restricted caller may not change all limits of its requests.
-        let is_of_all = limit.is_none() && matches!(sight, Sight::Whole);
         let action = KeyAction { request: request.clone(), limits: limits.clone(), is_of_all, tokens };
         warnings = KeyDeed { action, who: told(&request), reason, once }.run(&call).await?;
     }
@@ -297,6 +297,11 @@ fn chosen_limits(
         }
         _ => Ok(own.into_iter().map(|limit| limit.name.into()).collect()),
     }
+}
+
+/// Does any limit apply to a request, if only one of a candidate?
+fn touches_any_limit(call: &ApiCall, request: &str) -> bool {
+    wire::request(request).is_ok_and(|asked| call.node.limiter().touches_any(&asked, &|_: &Rule| true))
 }
 
 /// The buckets as they are now.
