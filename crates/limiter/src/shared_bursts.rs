@@ -149,6 +149,10 @@ pub trait SharedBursts: Send + Sync {
     /// answer; then the caller's own detector must count them.
     fn ask(&self, counts: BurstCounts, now: Nanos) -> Later<'_, bool>;
 
+    /// Reads the penalties of keys from the server, and counts nothing; after that, [`SharedBursts::known`] has them.
+    /// `false` if it does not answer.
+    fn look(&self, counts: BurstCounts, now: Nanos) -> Later<'_, bool>;
+
     /// Does every request ask the server, even one that no limit applies to?
     fn asks_always(&self) -> bool;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arc_swap::Guard;
 use tidegate_core::Cost;
-use tidegate_policy::{Descriptor, Request, Rule};
+use tidegate_policy::{Descriptor, PlanItem, Request, Rule};
 
 use super::active::{Active, Charges, Payer};
 use super::decision::Decision;
@@ -16,11 +16,27 @@ use crate::{Charge, Clock, Intent, NowOrLater, Store};
 /// Which of the limits that apply to a request are meant.
 pub type ChosenLimits<'c> = &'c dyn Fn(&Rule) -> bool;
 
+/// A limit that applies to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TouchedLimit {
+    /// Its name, as the policy has it.
+    pub name: Box<str>,
+    /// Is the bucket the one that all requests without the key of the limit share, whoever sends them?
+    pub is_shared: bool,
+}
+
 impl<S: Store, C: Clock> Limiter<S, C> {
-    /// The limits that apply to a request, as the policy names them.
-    pub fn limits_of(&self, request: &Request<'_>, chosen: ChosenLimits<'_>) -> Vec<Box<str>> {
+    /// The limits that apply to a request.
+    pub fn limits_of(&self, request: &Request<'_>, chosen: ChosenLimits<'_>) -> Vec<TouchedLimit> {
         let set = self.active.load_full();
-        self.with_charges(&set, request, Cost::ZERO, chosen, |_, names| names)
+        self.with_charges(&set, request, Cost::ZERO, chosen, |_, limits| limits)
+    }
+
+    /// Does a chosen limit apply to a request, if only one of a candidate?
+    pub fn touches_any(&self, request: &Request<'_>, chosen: ChosenLimits<'_>) -> bool {
+        let besides = self.besides.all();
+        !self.limits_of(request, chosen).is_empty()
+            || besides.iter().flat_map(|list| list.iter()).any(|beside| beside.touches_any(request, chosen))
     }
 
     /// Would acting on two requests be the same: the same limits with the same numbers and keys, of candidates too?
@@ -165,15 +181,19 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         request: &Request<'_>,
         cost: Cost,
         chosen: ChosenLimits<'_>,
-        act: impl FnOnce(&Charges<'_>, Vec<Box<str>>) -> T,
+        act: impl FnOnce(&Charges<'_>, Vec<TouchedLimit>) -> T,
     ) -> T {
         let facts = set.rules.facts(request);
         let plan = self.plan_of(set, &facts, self.clock.now());
         let charges = set.charges_of(&plan, Payer::of(&set.rules, request), cost, &self.store);
         let is_chosen = |number: u32| chosen(set.rules.rule(number));
         let pairs = plan.items().iter().zip(charges).filter(|(item, _)| is_chosen(item.rule));
-        let (names, charges): (Vec<Box<str>>, Charges<'_>) =
-            pairs.map(|(item, charge)| (set.rules.rule(item.rule).name.clone(), charge)).unzip();
-        act(&charges, names)
+        let touched = |item: &PlanItem| TouchedLimit {
+            name: set.rules.rule(item.rule).name.clone(),
+            is_shared: plan.is_shared(item),
+        };
+        let (limits, charges): (Vec<TouchedLimit>, Charges<'_>) =
+            pairs.map(|(item, charge)| (touched(item), charge)).unzip();
+        act(&charges, limits)
     }
 }

@@ -63,7 +63,7 @@ pub use decide::explain::{
 pub use decide::fallback::{FallbackError, StoreFailures};
 pub use decide::joint::{Joint, JointBy, JointDecision};
 pub use decision::{Decision, LimitStanding};
-pub use keys::ChosenLimits;
+pub use keys::{ChosenLimits, TouchedLimit};
 pub use limiter::{BURST_KEYS_MAX, InvalidCredentials, Limiter, LimiterError};
 pub use observe::{AdHocDenial, Incident, IncidentKind, Observer};
 pub use queue::places::QueuePlace;

@@ -173,6 +173,14 @@ impl<L: Link, C: Sleep> SharedBursts for RedisStore<L, C> {
         })
     }
 
+    fn look(&self, counts: BurstCounts, now: Nanos) -> Later<'_, bool> {
+        Box::pin(async move {
+            let nothing = |count: &BurstCount| (*count, WaitingCounts::default());
+            let looked_at: SmallVec<[Sending; 2]> = counts.iter().map(nothing).collect();
+            self.count_on_server(&looked_at, BurstOperation::Send, self.local_now(now)).await
+        })
+    }
+
     fn asks_always(&self) -> bool {
         self.options.mode == StoreMode::Strict
     }

@@ -178,6 +178,37 @@ fn a_node_that_starts_later_knows_the_block_and_a_lift_ends_it_everywhere() {
     assert_eq!(fleet.send(3), [None, None, None], "within a second on every node");
 }
 
+/// Whoever explains a request may ask a node that the client has never been to.
+#[test]
+fn an_explanation_knows_what_other_nodes_have_led_to_and_counts_nothing() {
+    let fleet = Fleet::new(StoreMode::Strict, Redis::start());
+    fleet.block();
+    for mode in [StoreMode::Strict, HYBRID] {
+        let node = fleet.node(mode);
+        let explain = |user: &'static str| {
+            let request = Request::new().user(user);
+            let explained = fleet.runtime.block_on(node.explain_async(&request)).expect("the server answers");
+            (explained.decision.reason(), explained.detectors[0].blocked_for)
+        };
+        assert_eq!(explain("1"), (Reason::BurstBlocked, Some(Nanos::from_secs(120))), "{mode:?}");
+        // More often than the detector allows.
+        (0..20).for_each(|_| assert_eq!(explain("2"), (Reason::Ok, None), "{mode:?}"));
+        let next = fleet.runtime.block_on(node.check_async(&Request::new().user("1")));
+        assert_eq!(next.reason(), Reason::BurstBlocked, "{mode:?}: as explained");
+    }
+    let other = fleet.runtime.block_on(fleet.nodes[0].check_async(&Request::new().user("2")));
+    assert_eq!(state(&other), None, "{other:?}");
+    assert_eq!(fleet.actions()[0], (1, 1), "nobody is told of anything more");
+    let node = fleet.node(StoreMode::Strict);
+    let page = fleet.runtime.block_on(fleet.nodes[2].burst_penalties(None, 10)).penalties;
+    let request = Request::new().user("1");
+    let explain = || fleet.runtime.block_on(node.explain_async(&request)).expect("the server answers");
+    assert_eq!(explain().decision.reason(), Reason::BurstBlocked);
+    let lifted = fleet.runtime.block_on(fleet.nodes[2].lift_burst_penalty(page[0].id));
+    assert!(lifted.expect("the server answers").is_some());
+    assert_eq!(explain().detectors[0].blocked_for, None, "lifted through another node");
+}
+
 #[test]
 fn no_block_is_lost_when_the_server_restarts_with_every_write_on_disk() {
     let persistent = ["--appendonly", "yes", "--appendfsync", "always"];

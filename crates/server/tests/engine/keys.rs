@@ -1,7 +1,7 @@
 //! Resetting keys and granting tokens, against a naive model: neither lets more through than it says.
 
 use proptest::prelude::*;
-use tidegate::engine::{Limiter, Policy, Request};
+use tidegate::engine::{Limiter, Policy, Request, TouchedLimit};
 use tidegate::{Clock, Cost, ManualClock, MemoryOptions, Nanos, NowOrLater};
 use tidegate_policy::Rule;
 use tidegate_server::wire::trace_line;
@@ -180,7 +180,7 @@ limits:
     let request = Request::new().user("1").cost(Cost::new(2));
     assert!(limiter.check(&request).is_allowed());
     let only_a = |rule: &Rule| &*rule.name == "a";
-    assert_eq!(limiter.limits_of(&request, &only_a), [Box::<str>::from("a")]);
+    assert_eq!(limiter.limits_of(&request, &only_a), [TouchedLimit { name: "a".into(), is_shared: false }]);
     done(limiter.reset_async(&request, &only_a));
     let left: Vec<u32> = limiter.peek(&request).limits().map(|limit| limit.decision.remaining).collect();
     assert_eq!(left, [2, 0]);

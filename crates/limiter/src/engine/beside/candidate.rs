@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidegate_core::{Cost, Nanos};
-use tidegate_policy::{Descriptor, Request, RuleSet};
+use tidegate_policy::{Descriptor, Request, Rule, RuleSet};
 
 use super::prefixed::PrefixedStore;
 use super::report::ComparisonReport;
@@ -166,9 +166,10 @@ impl<S: Store + 'static, C: Clock + 'static> Beside for Candidate<S, C> {
             drop(self.limiter.act(act, request, chosen).expect_now());
             return NowOrLater::Now(());
         }
-        let (names, request) = (self.limiter.limits_of(request, chosen), request.clone().into_owned());
+        let (limits, request) = (self.limiter.limits_of(request, chosen), request.clone().into_owned());
         NowOrLater::later(async move {
-            drop(self.limiter.act(act, &request, &|rule| names.contains(&rule.name)).await);
+            let is_chosen = |rule: &Rule| limits.iter().any(|limit| limit.name == rule.name);
+            drop(self.limiter.act(act, &request, &is_chosen).await);
         })
     }
 
@@ -184,6 +185,10 @@ impl<S: Store + 'static, C: Clock + 'static> Beside for Candidate<S, C> {
         }
         let (limit, named, request) = (limit.to_owned(), named.to_vec(), request.clone().into_owned());
         NowOrLater::later(async move { drop(self.limiter.renumber_async(&limit, &named, &request).await) })
+    }
+
+    fn touches_any(&self, request: &Request<'_>, chosen: ChosenLimits<'_>) -> bool {
+        self.limiter.touches_any(request, chosen)
     }
 
     fn touch_the_same(&self, one: &Request<'_>, other: &Request<'_>, chosen: ChosenLimits<'_>) -> bool {

@@ -87,6 +87,9 @@ pub(crate) trait Beside: fmt::Debug + Send + Sync {
         request: &Request<'_>,
     ) -> NowOrLater<'static, ()>;
 
+    /// See [`Limiter::touches_any`].
+    fn touches_any(&self, request: &Request<'_>, chosen: ChosenLimits<'_>) -> bool;
+
     /// See [`Limiter::touch_the_same`].
     fn touch_the_same(&self, one: &Request<'_>, other: &Request<'_>, chosen: ChosenLimits<'_>) -> bool;
 

@@ -138,6 +138,10 @@ impl<S: Store> SharedBursts for PrefixedStore<S> {
         self.bursts().ask(counts, now)
     }
 
+    fn look(&self, counts: BurstCounts, now: Nanos) -> Later<'_, bool> {
+        self.bursts().look(counts, now)
+    }
+
     fn asks_always(&self) -> bool {
         self.bursts().asks_always()
     }

@@ -5,7 +5,7 @@
 //! back. Otherwise the counts are sent later, and a block is noticed by a later request.
 
 use tidegate_core::Nanos;
-use tidegate_policy::{Facts, KeyBytes};
+use tidegate_policy::{DetectorRule, Facts, KeyBytes, Request};
 
 use super::penalties::PenaltyOrigin;
 use super::{BurstDetector, BurstVerdict};
@@ -54,6 +54,26 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             notes.counts.push(PendingCount { number: number as u32, count });
         }
         (verdict, reported_by(&known))
+    }
+
+    /// Reads from the server what penalties there are upon a request, so that [`Limiter::look_at_shared`] knows those that
+    /// other nodes have led to. `None` if no shared detector counts it.
+    pub(crate) fn read_shared(
+        &self,
+        set: &Active,
+        request: &Request<'_>,
+        now: Nanos,
+    ) -> Option<Later<'_, bool>> {
+        let shared = self.store.shared_bursts()?;
+        let facts = set.rules.facts(request);
+        let count = |(rule, detector): (&DetectorRule, &BurstDetector)| {
+            let mut key = KeyBytes::new();
+            facts.write_key(&rule.key, &mut key).ok()?;
+            Some(BurstCount { detector: *detector, key: shared.key(detector, &key) })
+        };
+        let counts: BurstCounts =
+            set.rules.detectors().iter().zip(&set.detectors).filter_map(count).collect();
+        (!counts.is_empty()).then(|| shared.look(counts, now))
     }
 
     /// Notes what a detector did. If it is for this request to report, it also counts, lists and tells the action, of

@@ -17,7 +17,7 @@ pub(crate) mod gates;
 mod kill_switch;
 mod override_window;
 pub(crate) mod overrides;
-mod reduced;
+pub(crate) mod reduced;
 mod renumbering;
 
 use std::collections::{BTreeMap, VecDeque};

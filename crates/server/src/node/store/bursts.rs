@@ -38,6 +38,10 @@ impl SharedBursts for SharedRedisStore {
         Box::pin(RunsToCompletion::new(asking))
     }
 
+    fn look(&self, counts: BurstCounts, now: Nanos) -> Later<'_, bool> {
+        self.store.look(counts, now)
+    }
+
     fn asks_always(&self) -> bool {
         self.store.asks_always()
     }

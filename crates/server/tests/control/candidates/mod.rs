@@ -19,6 +19,7 @@ on_both!(
     candidates_survive_a_restart_and_are_removed,
     a_candidate_can_be_tried_out,
     resetting_a_user_resets_limits_that_only_the_draft_has,
+    resetting_resets_a_limit_of_the_draft_where_no_other_applies,
     a_report_equals_a_simulation_of_the_same_requests,
 );
 
@@ -200,6 +201,26 @@ fn resetting_a_user_resets_limits_that_only_the_draft_has(kind: DatabaseKind) {
     assert_eq!(left(), json!(0), "only the limit that was named");
     assert_eq!(reset(&json!({ "request": request, "reason": "why" })), json!(["per-user"]));
     assert_eq!(left(), json!(2));
+}
+
+fn resetting_resets_a_limit_of_the_draft_where_no_other_applies(kind: DatabaseKind) {
+    let server = PolicyServer::with_policy(kind, LIVE);
+    let api = &server.api;
+    let id = id_of(&add(api, "/candidates", &stricter(2).replace("[user]", "[client]")));
+    let request = json!({ "client": "app" });
+    let left = || {
+        let asked = json!({ "request": request, "candidate": id });
+        api.post("/explain", &asked).expect(200).json()["decision"]["limits"][0]["remaining"].clone()
+    };
+    let headers = [("Content-Type", "application/json")];
+    ask(server.server.socket("http"), "POST", "/v1/check", &headers, &request.to_string()).expect(200);
+    assert_eq!(left(), json!(1));
+    let reset = |request: &Value| api.post("/keys/reset", &json!({ "request": request })).expect(200).json();
+    let resets = || api.read("/audit?kind=key_reset")["items"].as_array().map(Vec::len);
+    reset(&json!({ "ip": "203.0.113.7" }));
+    assert_eq!((left(), resets()), (json!(1), Some(0)), "there is nothing to reset");
+    assert_eq!(reset(&request), json!({ "changed": [], "limits": [] }));
+    assert_eq!((left(), resets()), (json!(2), Some(1)));
 }
 
 fn a_report_equals_a_simulation_of_the_same_requests(kind: DatabaseKind) {

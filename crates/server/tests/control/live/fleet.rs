@@ -1,5 +1,6 @@
 //! Nodes of every kind: on one Redis, on one database, and one alone.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -179,6 +180,16 @@ impl LiveFleet {
             let what = format!("{:?}: node {node} says {reason} to {request}", self.shared);
             within(PATIENCE, &what, || self.peek(node, request)["reason"] == reason);
         }
+    }
+
+    /// Waits until every node has followed what was done through a node: a block of somebody else, through the same node,
+    /// comes after it. That node has both in force without following them.
+    #[track_caller]
+    pub(super) fn all_have_followed(&self, node: usize) {
+        static MARKERS: AtomicUsize = AtomicUsize::new(0);
+        let somebody = json!({ "user": format!("marker-{}", MARKERS.fetch_add(1, Ordering::Relaxed)) });
+        self.api(node, "POST", "/keys/block", &json!({ "who": somebody })).expect(201);
+        self.all_say("blocked", &somebody);
     }
 
     /// The lines of the events files that contain a text.

@@ -122,7 +122,8 @@ fn no_secret_is_kept_that_no_key_depends_on(kind: DatabaseKind) {
     let place = Place::new(kind);
     let node = node(&place, None);
     let asked = json!({
-        "user": "42", "query": "token=zqsecret-query", "jwt": { "sub": "zqsecret-claim" },
+        "user": "42", "path": "/videos?token=zqsecret-path", "query": "token=zqsecret-query",
+        "jwt": { "sub": "zqsecret-claim" },
         "headers": { "authorization": "zqsecret-header", "x-api-key": "needed-key" },
     });
     let reset = json!({ "request": asked, "reason": "why" });
@@ -135,13 +136,22 @@ fn no_secret_is_kept_that_no_key_depends_on(kind: DatabaseKind) {
     let [entry] = audit.as_slice() else { panic!("one action is one entry: {audit:?}") };
     let said = (&entry["user"], &entry["reason"], &entry["detail"]["limits"]);
     assert_eq!(said, (&"42".into(), &"why".into(), &json!(["per-user", "per-key"])), "{entry}");
-    assert!(entry["actor"].is_string(), "{entry}");
+    assert!(entry["actor"].is_string() && entry["detail"]["who"]["path"] == "/videos", "{entry}");
     let answers = kept("SELECT body FROM idempotent_answers");
     for text in [entries, answers.clone(), audit[0].to_string()] {
         assert!(!text.contains("zqsecret"), "{text}");
     }
     for text in [answers, audit[0].to_string()] {
         assert!(!text.contains("needed-key"), "{text}");
+    }
+    // Parameters in the path are the query.
+    let in_path = json!({ "user": "43", "path": "/videos;id=zqsecret-session?token=zqsecret-path" });
+    let granted = json!({ "request": in_path, "limit": "per-user", "tokens": 1 });
+    node.post("/keys/grant", &granted).expect(200);
+    let [granted] = &self::audit(&node, "key_granted")[..] else { panic!("one action is one entry") };
+    assert_eq!(granted["detail"]["who"]["path"], "/videos", "{granted}");
+    for text in [granted.to_string(), kept("SELECT body FROM live_entries")] {
+        assert!(!text.contains("zqsecret"), "{text}");
     }
     // When it has ended, it is removed by the next change.
     place.tamper("UPDATE live_entries SET ends_at = created_at");
@@ -174,6 +184,17 @@ fn a_restricted_token_changes_only_what_is_its_own(kind: DatabaseKind) {
         granted(token, "per-user", 403);
         granted(token, "tenant:none", 422);
     }
+    let shared = json!({
+        "name": "anonymous", "key": ["tenant", "user"], "missing": "shared",
+        "sustained": { "rate": 5, "window": "hour" },
+    });
+    server.call(&server.admin, "POST", "/limits", Some(shared)).expect(201);
+    changes_no_bucket_that_all_tenants_share(&server, [&parent, &own]);
+    assert_eq!(
+        reset(&own)["changed"],
+        json!(["per-shopper", "anonymous"]),
+        "with the key it is one caller's own"
+    );
     for path in ["/keys/reset", "/keys/lookup"] {
         let outside = json!({ "request": { "tenant": "other" } });
         server.call(&parent, "POST", path, Some(outside)).expect(404);
@@ -184,7 +205,38 @@ fn a_restricted_token_changes_only_what_is_its_own(kind: DatabaseKind) {
     assert_eq!(found["penalties"], json!([]));
     assert_eq!(found["explanation"]["limits"][0].get("match"), None, "{found}");
     let audit = server.call(&own, "GET", "/audit?kind=key_reset", None).expect(200).json();
-    assert_eq!(audit["items"].as_array().map(Vec::len), Some(3), "{audit}");
+    assert_eq!(audit["items"].as_array().map(Vec::len), Some(5), "{audit}");
+}
+
+/// Requests without the key of `anonymous` share one bucket, whatever tenant they name.
+fn changes_no_bucket_that_all_tenants_share(server: &Controlled, restricted: [&str; 2]) {
+    let left = |tenant: &str| {
+        let body = json!({ "request": { "tenant": tenant } });
+        let found = server.call(&server.admin, "POST", "/keys/lookup", Some(body)).expect(200).json();
+        let limits = found["limits"].as_array().expect("a list").clone();
+        let shared = limits.iter().find(|limit| limit["name"] == "anonymous");
+        shared.and_then(|limit| limit["remaining"].as_u64()).expect("the limit applies")
+    };
+    let headers = [("Content-Type", "application/json")];
+    let of_other = json!({ "tenant": "other" }).to_string();
+    assert_eq!(ask(server.server.socket("http"), "POST", "/v1/check", &headers, &of_other).status, 200);
+    assert_eq!(left("shop"), 4, "it is one bucket");
+    let request = json!({ "tenant": "shop" });
+    for token in restricted {
+        let all = json!({ "request": request });
+        let reset = server.call(token, "POST", "/keys/reset", Some(all)).expect(200).json();
+        assert_eq!(reset["changed"], json!([]), "{reset}");
+        let named = json!({ "request": request, "limit": "anonymous", "tokens": 1 });
+        let refused = server.call(token, "POST", "/keys/grant", Some(named)).expect(403);
+        assert!(refused.body.contains("those of other tenants too"), "{}", refused.body);
+        let named = json!({ "request": request, "limit": "anonymous" });
+        server.call(token, "POST", "/keys/reset", Some(named)).expect(403);
+    }
+    assert_eq!(left("other"), 4);
+    let reset =
+        server.call(&server.admin, "POST", "/keys/reset", Some(json!({ "request": request }))).expect(200);
+    assert!(reset.body.contains("\"anonymous\""), "{}", reset.body);
+    assert_eq!(left("other"), 5);
 }
 
 fn an_action_that_the_store_does_not_answer_is_told_as_such(kind: DatabaseKind) {

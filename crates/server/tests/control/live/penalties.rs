@@ -56,3 +56,42 @@ fn a_block_holds_on_every_node_and_over_a_restart_until_it_is_lifted() {
     fleet.api(0, "DELETE", "/penalties/nope", &Value::Null).expect(404);
     fleet.api(0, "GET", "/penalties?cursor=nope", &Value::Null).expect(400);
 }
+
+/// Support asks a node that the client has not been to.
+#[test]
+fn every_node_explains_a_block_that_requests_to_another_have_led_to() {
+    Shared::each_at_once(&[Shared::Strict, Shared::Hybrid], |shared| {
+        let fleet = LiveFleet::start(shared);
+        let request = json!({ "client": "robot" });
+        within(PATIENCE, "a burst in each of two windows leads to a block", || {
+            (0..6).for_each(|_| drop(fleet.check(0, &request)));
+            fleet.api(1, "GET", "/penalties", &Value::Null).json()["items"][0]["kind"] == "block"
+        });
+        // The reason of the next decision, and how long the detector still blocks.
+        let explained = |node: usize| {
+            let found = fleet.api(node, "POST", "/keys/lookup", &json!({ "request": request })).json();
+            let bursts = found["explanation"]["bursts"].as_array().cloned().unwrap_or_default();
+            let quick = bursts.iter().find(|detector| detector["name"] == "quick");
+            let blocked_for = quick.and_then(|detector| detector["blocked_for_ms"].as_u64());
+            (found["decision"]["reason"].as_str().unwrap_or_default().to_owned(), blocked_for, found)
+        };
+        for node in [2, 0] {
+            within(PATIENCE, &format!("{shared:?}: node {node} explains the block"), || {
+                let (reason, blocked_for, found) = explained(node);
+                let lasts = blocked_for.is_some_and(|left| (1..=1_200_000).contains(&left));
+                reason == "burst_blocked" && lasts && found["penalties"][0]["kind"] == "block"
+            });
+        }
+        let next = fleet.check(2, &request);
+        assert_eq!(next["reason"], "burst_blocked", "{shared:?}: it is as explained: {next}");
+        let listed = fleet.api(1, "GET", "/penalties", &Value::Null).expect(200).json();
+        let path = format!("/penalties/{}", listed["items"][0]["id"].as_str().expect("an id"));
+        fleet.api(1, "DELETE", &path, &Value::Null).expect(200);
+        for node in [2, 0] {
+            within(PATIENCE, &format!("{shared:?}: node {node} explains that it has ended"), || {
+                let (reason, blocked_for, _) = explained(node);
+                reason == "no_limit" && blocked_for.is_none()
+            });
+        }
+    });
+}

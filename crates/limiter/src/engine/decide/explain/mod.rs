@@ -23,6 +23,7 @@ use crate::engine::active::{Active, Payer};
 use crate::engine::decision::{Decision, Ruling};
 use crate::engine::limiter::{Limiter, Operation};
 use crate::engine::reason::Reason;
+use crate::now_or_later::both;
 use crate::{Charge, Clock, Intent, Memory, NowOrLater, Role, Store, Verdict};
 
 impl<C: Clock> Limiter<Memory<C>, C> {
@@ -43,7 +44,12 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     pub async fn explain_async(&self, request: &Request<'_>) -> Result<Explanation, S::Error> {
         let (now, set) = (self.clock.now(), self.active.load_full());
         let (plan, states) = self.bucket_states(&set, request, now);
-        let states = states.await?;
+        // Where it does not answer about penalties, this node would decide by those that it knows.
+        let (states, _read) = match self.read_shared(&set, request, now) {
+            Some(reading) => both(states, reading).await,
+            None => (states.await, false),
+        };
+        let states = states?;
         Ok(self.explain_with(set, (request, &plan), now, &states))
     }
 
@@ -177,7 +183,14 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let explain = |(number, detector): (usize, &tidegate_policy::DetectorRule)| {
             let mut key = KeyBytes::new();
             let missing = facts.write_key(&detector.key, &mut key).err();
-            let burst = self.bursts.watch(&set.detectors[number], &key, false, now);
+            let known = &set.detectors[number];
+            let burst = match self.store.shared_bursts() {
+                None => self.bursts.watch(known, &key, false, now),
+                Some(shared) => {
+                    let mut nothing_noted = GateNotes::default();
+                    self.look_at_shared(shared, (number, known, &key), false, now, &mut nothing_noted).0
+                }
+            };
             let until = burst.blocked_until.filter(|_| missing.is_none());
             ExplainedDetector {
                 name: detector.name.to_string(),

@@ -25,6 +25,7 @@ use crate::control::changing::IdempotencyKey;
 use crate::control::live::acting::KeyDeed;
 use crate::control::live::entry::KeyAction;
 use crate::control::live::gates::applies;
+use crate::control::live::reduced::with_query_apart;
 use crate::control::subtree::Sight;
 use crate::wire;
 
@@ -96,7 +97,7 @@ pub(crate) struct LookedUpKeys {
 /// The buckets after a reset or a grant.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ChangedKeys {
-    /// The names of the limits that were changed.
+    /// The names of the limits of the policy in force that were changed.
     changed: Vec<String>,
     /// The buckets that the request touches, as in a decision.
     #[schema(value_type = Vec<Object>)]
@@ -239,8 +240,10 @@ async fn change(
     tokens: Option<u32>,
     why: Option<String>,
 ) -> Result<ApiAnswer, ApiError> {
+    checked(&call, &request.to_string()).await?;
+    // Before anything of it is told: parameters may be secrets.
+    let request = with_query_apart(request);
     let text = request.to_string();
-    checked(&call, &text).await?;
     let (sight, reason, key) = (sight(&call).await?, reason(&call, why)?, IdempotencyKey::of(&call)?);
     if let Some(key) = &key
         && let Some(earlier) = key.earlier(&call).await?
@@ -251,10 +254,10 @@ async fn change(
     }
     let limits = chosen_limits(&call, &text, limit.as_deref(), &sight)?;
     let mut warnings = Vec::new();
-    if !limits.is_empty() {
+    // A restricted caller may not change all limits of its requests.
+    let is_of_all = limit.is_none() && matches!(sight, Sight::Whole);
+    if !limits.is_empty() || (is_of_all && touches_any_limit(&call, &text)) {
         let once = key.map(|key| (key, json!({ "changed": limits })));
-        // A restricted caller may not change all limits of its requests.
-        let is_of_all = limit.is_none() && matches!(sight, Sight::Whole);
         let action = KeyAction { request: request.clone(), limits: limits.clone(), is_of_all, tokens };
         warnings = KeyDeed { action, who: told(&request), reason, once }.run(&call).await?;
     }
@@ -273,17 +276,32 @@ fn chosen_limits(
     let is_meant = |rule: &Rule| limit.is_none_or(|name| name == &*rule.name);
     let meant = call.node.limiter().limits_of(&asked, &is_meant);
     let chosen = |rule: &Rule| is_meant(rule) && is_own(sight, tenant, rule);
-    let own = call.node.limiter().limits_of(&asked, &chosen);
+    let mut own = call.node.limiter().limits_of(&asked, &chosen);
+    if let Sight::Subtree { .. } = sight {
+        // Such a bucket has no tenant in its key, although the limit has one.
+        own.retain(|limit| !limit.is_shared);
+    }
     match (limit, sight) {
         (Some(name), _) if meant.is_empty() => {
             Err(unprocessable("/limit", &format!("no limit `{name}` applies to this request")))
         }
-        (Some(name), Sight::Subtree { top, .. }) if own.is_empty() => Err(ApiError::Outside(format!(
-            "the token is restricted to `{top}`, and the bucket of `{name}` is not that of one caller of its tenants: the \
-             key of the limit needs `tenant` and, for instance, `user`"
-        ))),
-        _ => Ok(own.into_iter().map(String::from).collect()),
+        (Some(name), Sight::Subtree { top, .. }) if own.is_empty() => {
+            let why = match meant.iter().all(|limit| limit.is_shared) {
+                true => "all requests without its key share it, those of other tenants too",
+                false => "the key of the limit needs `tenant` and, for instance, `user`",
+            };
+            Err(ApiError::Outside(format!(
+                "the token is restricted to `{top}`, and the bucket of `{name}` is not that of one caller of its \
+                 tenants: {why}"
+            )))
+        }
+        _ => Ok(own.into_iter().map(|limit| limit.name.into()).collect()),
     }
+}
+
+/// Does any limit apply to a request, if only one of a candidate?
+fn touches_any_limit(call: &ApiCall, request: &str) -> bool {
+    wire::request(request).is_ok_and(|asked| call.node.limiter().touches_any(&asked, &|_: &Rule| true))
 }
 
 /// The buckets as they are now.
@@ -319,16 +337,23 @@ async fn checked(call: &ApiCall, text: &str) -> Result<Option<(Sight, Arc<Docume
     })
 }
 
-/// The members of a request that are told in the audit: none that may be secret.
+/// The members of a request that are told in the audit: none that may be secret. The query is apart from the path.
 fn told(request: &Value) -> Value {
     let members = ["tenant", "user", "client", "ip", "plan", "method", "host", "path"];
-    let told = |name: &&str| Some(((*name).to_owned(), request.get(*name)?.clone()));
+    let told = |name: &&str| {
+        let value = match (*name, request.get(*name)?) {
+            // Parameters of a path may be secrets too, such as the id of a session.
+            ("path", Value::String(path)) => path.split(';').next().unwrap_or_default().into(),
+            (_, value) => value.clone(),
+        };
+        Some(((*name).to_owned(), value))
+    };
     Value::Object(members.iter().filter_map(told).collect())
 }
 
-/// May the caller change the bucket of a limit that a request touches? One that is restricted to a tenant changes the
-/// buckets of single callers of its tenants. Buckets of whole tenants divide the limits of those above them: whoever could
-/// reset them at will would have no limit.
+/// May the caller change the bucket that a request with the key of a limit touches? One that is restricted to a tenant
+/// changes the buckets of single callers of its tenants. Buckets of whole tenants divide the limits of those above them:
+/// whoever could reset them at will would have no limit.
 fn is_own(sight: &Sight, tenant: &str, rule: &Rule) -> bool {
     use Descriptor::{Client, Custom, Header, Ip, Jwt, Query, User};
     if matches!(sight, Sight::Whole) {
