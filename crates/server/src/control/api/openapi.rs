@@ -1,6 +1,5 @@
 //! The OpenAPI document, made from the table of routes.
 
-use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::answer::{CSV, EVENTS, JSON, LINES, YAML};
