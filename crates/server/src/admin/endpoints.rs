@@ -10,6 +10,7 @@ use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 use super::guard::{self, AdminRefusal};
 use super::{AdminClient, health, hot_keys, penalties, trust};
@@ -89,17 +90,24 @@ async fn control_plane(node: Arc<Node>, caller: AdminClient, request: Request<In
     let is_console = head.uri.path().starts_with(console::PREFIX);
     let most = if is_console { BODY_BYTES_MAX } else { API_BODY_BYTES_MAX };
     let budget = node.body_budget().account(caller.address, node.is_loopback_or_proxy(caller.address));
-    // The share of the budget is held until the call is answered.
-    let (body, _share) = match collect(body, most, &budget).await {
+    let (body, share) = match collect(body, most, &budget).await {
         Ok(body) => body.into_owned_parts(),
         Err(error) => return ApiError::from(error).render(),
     };
     let Some(control) = node.control() else { return ApiError::NoControlPlane.render() };
     let on = Arc::clone(&node);
-    let answering = match is_console {
-        true => control.runtime().spawn(console::respond(on, caller, head, body)),
-        false => control.runtime().spawn(api::respond(on, caller, head, body)),
-    };
+    // Hyper drops this function's future when the client disconnects. The call goes on, so that nothing is left half
+    // written; what writes nothing ends.
+    let left = CancellationToken::new();
+    let _present = left.clone().drop_guard();
+    let answering = control.runtime().spawn(async move {
+        // The share of the budget is held for as long as the call may hold the body.
+        let _share = share;
+        match is_console {
+            true => console::respond(on, caller, head, body).await,
+            false => api::respond(on, caller, head, body, left).await,
+        }
+    });
     answering.await.unwrap_or_else(|_panicked| ApiError::Internal.render())
 }
 

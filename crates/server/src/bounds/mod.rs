@@ -257,8 +257,14 @@ pub const CANDIDATE_WAITING_MAX: usize = 1_024;
 pub const CANDIDATE_STEPS_MAX: u64 = 2_880;
 /// Simulations and explanations by another policy in the admin API at once.
 pub const TRIALS_MAX: usize = 1;
-/// How long they are waited for, reading the policy included.
+/// How many calls may wait for their turn to do so. One more is refused.
+pub const TRIALS_WAITING_MAX: usize = 16;
+/// How long they are waited for, waiting for their turn and reading the policy included.
 pub const TRIAL_TIME_MAX: Duration = Duration::from_secs(20);
+/// Limits and burst detectors of a policy by which the admin API explains a request, if it is not the one in force.
+pub const EXPLANATION_ENTRIES_MAX: usize = 10_000;
+/// Bytes of such an explanation.
+pub const EXPLANATION_BYTES_MAX: usize = 16 * 1_024 * 1_024;
 /// How long a simulation in the admin API may take.
 pub const SIMULATION_TIME_MAX: Duration = Duration::from_secs(10);
 /// Keys of a simulation in the admin API.

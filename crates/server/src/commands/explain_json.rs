@@ -1,5 +1,7 @@
 //! The output of `tidegate explain` as JSON.
 
+use std::io::Write;
+
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -13,8 +15,7 @@ use crate::wire::trust_report;
 
 /// The explanation as JSON.
 pub(super) fn json(explanation: &Explanation, identity: Option<&KnownMembers>) -> String {
-    let decision = RawValue::from_string(explanation.decision.to_json()).expect("a decision is JSON");
-    let document = ExplanationJson { decision: Some(decision), identity, ..document(explanation) };
+    let document = ExplanationJson { identity, ..whole(explanation) };
     let mut text = serde_json::to_string_pretty(&document).expect("it is plain JSON");
     text.push('\n');
     text
@@ -28,6 +29,20 @@ pub(crate) fn value(explanation: &Explanation) -> Value {
 /// The same as text, which takes less time.
 pub(crate) fn text(explanation: &Explanation) -> Box<RawValue> {
     to_raw_value(&document(explanation)).expect("it is plain JSON")
+}
+
+/// Writes the explanation with the decision, without who is asking.
+///
+/// # Errors
+/// When that cannot be written.
+pub(crate) fn write(explanation: &Explanation, out: impl Write) -> serde_json::Result<()> {
+    serde_json::to_writer(out, &whole(explanation))
+}
+
+/// With the decision.
+fn whole(explanation: &Explanation) -> ExplanationJson<'_> {
+    let decision = RawValue::from_string(explanation.decision.to_json()).expect("a decision is JSON");
+    ExplanationJson { decision: Some(decision), ..document(explanation) }
 }
 
 fn document(explanation: &Explanation) -> ExplanationJson<'_> {

@@ -27,6 +27,7 @@ pub(crate) mod startup;
 mod subtree;
 pub(crate) mod thread;
 mod told_problems;
+pub(crate) mod trials;
 pub(crate) mod trust;
 mod waking;
 
@@ -35,7 +36,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tidegate_document::{DocumentNode, parse};
 use tokio::runtime::Handle;
-use tokio::sync::{MutexGuard, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{MutexGuard, Semaphore};
 use tokio::task::JoinError;
 
 use access::Access;
@@ -48,9 +49,10 @@ pub use running::{PolicySource, RunningPolicy};
 use thread::ControlThread;
 use tidegate_database::Database;
 use tidegate_redis::WakeUps;
+use trials::TrialQueue;
 use trust::TrustBoard;
 
-use crate::bounds::{LONG_TASKS_MAX, TOKEN_USES_INTERVAL, TRIALS_MAX};
+use crate::bounds::{LONG_TASKS_MAX, TOKEN_USES_INTERVAL};
 use crate::node::Node;
 
 /// What the admin API works on. The node owns it.
@@ -82,8 +84,8 @@ pub struct ControlPlane {
     trust: TrustBoard,
     /// The drafts that decide beside the policy.
     candidates: CandidateBoard,
-    /// Permits for trials, so that long ones leave room for changes.
-    trials: Arc<Semaphore>,
+    /// Who tries something out, and who waits for that.
+    trials: TrialQueue,
     /// Permits for work that computes for long: checking a large policy, replaying a trace.
     long_tasks: Arc<Semaphore>,
 }
@@ -119,7 +121,7 @@ impl ControlPlane {
             live: LiveBoard::default(),
             trust: TrustBoard::default(),
             candidates: CandidateBoard::default(),
-            trials: Arc::new(Semaphore::new(TRIALS_MAX)),
+            trials: TrialQueue::default(),
             long_tasks: Arc::new(Semaphore::new(LONG_TASKS_MAX)),
         }
     }
@@ -227,11 +229,6 @@ impl ControlPlane {
     /// Waits for the turn to put a version in force.
     async fn swap_turn(&self) -> MutexGuard<'_, ()> {
         self.swapping.lock().await
-    }
-
-    /// Waits for the turn to try a policy out. Work that may go on when nobody waits for it any more must keep it.
-    async fn trial_turn(&self) -> OwnedSemaphorePermit {
-        Arc::clone(&self.trials).acquire_owned().await.expect("the semaphore is never closed")
     }
 
     /// Starts to write records to the database, and to remove old ones.

@@ -92,14 +92,12 @@ impl Simulated {
     }
 }
 
-/// A trace that ends with an error when the time is up.
+/// A trace that ends with an error when the time is up. It looks at the clock before each line: one may take long, if many
+/// limits apply to it.
 struct TimedReader<'t, F> {
     is_time_up: F,
     rest: &'t [u8],
 }
-
-/// How many bytes of the trace are read between two looks at the clock.
-const PIECE_BYTES: usize = 16 * 1_024;
 
 impl<F: Fn() -> bool> BufRead for TimedReader<'_, F> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
@@ -110,7 +108,8 @@ impl<F: Fn() -> bool> BufRead for TimedReader<'_, F> {
             );
             return Err(io::Error::new(io::ErrorKind::TimedOut, why));
         }
-        Ok(&self.rest[..self.rest.len().min(PIECE_BYTES)])
+        let line = self.rest.iter().position(|byte| *byte == b'\n').map_or(self.rest.len(), |end| end + 1);
+        Ok(&self.rest[..line])
     }
 
     fn consume(&mut self, amount: usize) {
@@ -165,14 +164,16 @@ mod tests {
 
     #[test]
     fn a_simulation_ends_when_its_time_is_up() {
-        let looks = Cell::new(0);
-        let is_time_up = || {
-            looks.set(looks.get() + 1);
-            looks.get() > 2
-        };
-        let error = run(&job(10_000), is_time_up).expect_err("it takes too long");
-        assert!(error.to_string().contains("longer than 10 seconds"), "{error}");
-        assert_eq!((error.status().as_u16(), looks.get()), (422, 3));
+        for lines in [1, 2, 5] {
+            let looks = Cell::new(0);
+            let is_time_up = || {
+                looks.set(looks.get() + 1);
+                looks.get() > lines
+            };
+            let error = run(&job(10), is_time_up).expect_err("it takes too long");
+            assert!(error.to_string().contains("longer than 10 seconds"), "{error}");
+            assert_eq!((error.status().as_u16(), looks.get()), (422, lines + 1), "a look before each line");
+        }
     }
 
     #[test]

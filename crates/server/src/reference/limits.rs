@@ -237,9 +237,24 @@ fn live_actions() -> Vec<Row> {
             "of the calls that compute for long, simulations and explanations by another policy",
             number(TRIALS_MAX),
         ),
-        ("time that these are waited for, reading the policy included", seconds(TRIAL_TIME_MAX)),
+        (
+            "calls that wait for their turn to try a policy out; one more is refused with 429",
+            number(TRIALS_WAITING_MAX),
+        ),
+        (
+            "time that these wait for their turn, and that a simulation or an explanation takes in all",
+            seconds(TRIAL_TIME_MAX),
+        ),
         ("streams of the overview at once", number(OVERVIEW_STREAMS_MAX)),
         ("duration of such a stream", seconds(OVERVIEW_STREAM_TIME_MAX)),
+        (
+            "limits and burst detectors of a policy that is not in force by which a request is explained",
+            number(EXPLANATION_ENTRIES_MAX),
+        ),
+        (
+            "such an explanation; that of a long request by many limits is refused sooner",
+            bytes(EXPLANATION_BYTES_MAX),
+        ),
         ("duration of a simulation", seconds(SIMULATION_TIME_MAX)),
         ("keys of a simulation", number(SIMULATION_KEYS_MAX)),
         (

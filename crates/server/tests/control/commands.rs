@@ -85,6 +85,57 @@ fn a_mistake_is_told_with_its_place_and_changes_nothing(kind: DatabaseKind) {
 }
 
 #[test]
+fn what_is_not_valid_is_told_before_the_command_fails() {
+    let server = PolicyServer::with_policy(DatabaseKind::Sqlite, POLICY);
+    assert_eq!(admin(&server, &["audit", "verify"]).code, Some(0));
+    server.place.tamper("UPDATE audit_entries SET actor = 'somebody else' WHERE seq = 1");
+    let told = admin(&server, &["audit", "verify"]);
+    assert_eq!(told.code, Some(1), "as `tidegate audit verify`: {}", told.err);
+    assert!(told.out.contains("valid: false\n") && told.out.contains("  seq: 1\n"), "{}", told.out);
+    assert!(told.err.contains("the audit entry 1 was changed"), "{}", told.err);
+    let told = admin(&server, &["audit", "verify", "--format", "json"]);
+    let report: Value = serde_json::from_str(&told.out).expect("it is JSON");
+    assert_eq!((told.code, &report["broken"]["seq"]), (Some(1), &json!(1)));
+    let wrong = server.place.home.write("bad.yaml", "version: 1\nlimit: []\n");
+    let told = admin(&server, &["validate", &wrong, "--format", "json"]);
+    let report: Value = serde_json::from_str(&told.out).expect("it is JSON");
+    assert_eq!(
+        (told.code, &report["valid"], &report["problems"][0]["line"]),
+        (Some(2), &json!(false), &json!(2))
+    );
+    let told = admin(&server, &["validate", &wrong]);
+    assert!(told.code == Some(2) && told.out.contains("valid: false\n"), "{}", told.out);
+    assert!(told.err.contains("bad.yaml:2:1: error: "), "{}", told.err);
+}
+
+#[test]
+fn a_command_that_is_repeated_with_its_key_is_done_once() {
+    let server = PolicyServer::with_policy(DatabaseKind::Sqlite, POLICY);
+    let limit = r#"{"name":"other","key":[],"sustained":{"rate":1}}"#;
+    let create = || admin(&server, &["limits", "create", limit, "--idempotency-key", "launch-1"]);
+    let (first, again) = (create(), create());
+    assert_eq!((first.code, again.code), (Some(0), Some(0)), "{}{}", first.err, again.err);
+    assert_eq!(first.out, again.out);
+    let blocked = r#"{"who":{"user":"42"},"until":"2099-01-01T00:00:00Z"}"#;
+    let block = || admin(&server, &["keys", "block", blocked, "--idempotency-key", "block-1"]);
+    assert_eq!(block().out, block().out);
+    let refused = admin(&server, &["limits", "create", limit, "--idempotency-key", "with a space"]);
+    assert!(refused.code == Some(1) && refused.err.contains("Idempotency-Key"), "{}", refused.err);
+}
+
+#[test]
+fn a_simulation_prints_its_decisions_as_lines() {
+    let server = PolicyServer::with_policy(DatabaseKind::Sqlite, POLICY);
+    let trace = "{\"at_ms\":0,\"user\":\"1\"}\n{\"at_ms\":1,\"user\":\"1\"}\n";
+    let simulated =
+        admin(&server, &["simulate", &json!({ "trace": trace }).to_string(), "--format", "lines"]);
+    let home = &server.place.home;
+    let (policy, trace) = (home.write("p.yaml", POLICY), home.write("t.jsonl", trace));
+    let printed = run(tidegate(&["simulate", "--policy", &policy, "--trace", &trace, "--quiet"]));
+    assert_eq!((simulated.code, simulated.out), (Some(0), printed.out), "{}", simulated.err);
+}
+
+#[test]
 fn an_id_that_begins_with_a_hyphen_is_no_flag() {
     let server = PolicyServer::start(DatabaseKind::Sqlite);
     let draft = server.place.home.write("draft.yaml", POLICY);

@@ -1,8 +1,14 @@
 //! Trying things out: validate, simulate, explain, import.
 
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::mpsc;
+use std::time::Duration;
+
 use serde_json::json;
 use tidegate_database::DatabaseKind;
 
+use super::access::client::request;
 use super::place::on_both;
 use super::policy_client::PolicyServer;
 use crate::support::server::{run, tidegate};
@@ -13,6 +19,47 @@ on_both!(
     an_explanation_can_be_about_another_time,
     a_policy_is_checked_and_imported_without_being_used
 );
+
+/// Sends `body` to `/simulate`, and sends the answer when it has come.
+fn start_simulation(server: &PolicyServer, body: &str, answered: mpsc::Sender<String>) -> TcpStream {
+    let bearer = format!("Bearer {}", server.api.token());
+    let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
+    let mut stream = TcpStream::connect(server.server.socket("admin")).expect("it listens");
+    let text = request("POST", "/api/v1/simulate", &headers, body);
+    stream.write_all(text.as_bytes()).expect("it reads");
+    let mut answer = stream.try_clone().expect("there are file descriptors");
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        let _closed_early = answer.read_to_string(&mut text);
+        _ = answered.send(text);
+    });
+    stream
+}
+
+#[test]
+fn a_trial_ends_when_its_client_disconnects() {
+    let server = PolicyServer::with_policy(DatabaseKind::Sqlite, TEXT);
+    // Each would take until its time is up.
+    let limit = |n: u32| format!("- {{ name: l{n}, key: [user], sustained: {{ rate: 1 }} }}\n");
+    let policy = format!("version: 1\nlimits:\n{}", (0..5_000).map(limit).collect::<String>());
+    let trace: String = (0..20_000).map(|n| format!("{{\"at_ms\":{n},\"user\":\"1\"}}\n")).collect();
+    let long = json!({ "policy": policy, "trace": trace }).to_string();
+    // Three more than there is room for.
+    let (answered, answers) = mpsc::channel();
+    let clients: Vec<TcpStream> =
+        (0..20).map(|_| start_simulation(&server, &long, answered.clone())).collect();
+    let answer =
+        || answers.recv_timeout(Duration::from_secs(60)).expect("those that are refused do not wait");
+    let first = [answer(), answer(), answer()];
+    assert!(first.iter().any(|answer| answer.starts_with("HTTP/1.1 429")), "{first:?}");
+    // The others have the turn or wait for it.
+    for client in &clients {
+        _ = client.shutdown(Shutdown::Both);
+    }
+    // It would wait for them, and be refused when it has waited too long.
+    let checked = server.api.ask("POST", "/validate", &["Content-Type: application/yaml"], TEXT);
+    assert_eq!(checked.expect(200).json()["valid"], true);
+}
 
 const TEXT: &str = "version: 1\nlimits:\n- { name: a, key: [user], sustained: { rate: 1, window: hour }, burst: { capacity: 2 } }\n";
 const TRACE: &str =

@@ -4,7 +4,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueHint}
 
 use super::words::{RouteCommand, commands, is_list, is_stream};
 use crate::control::api::route::{ApiRoute, RouteAccess};
-use crate::control::api::shape::BodyShape;
+use crate::control::api::shape::{AnswerShape, BodyShape};
 
 /// What was given to `tidegate admin`.
 #[derive(Clone, Debug)]
@@ -112,6 +112,11 @@ fn with_arguments(command: Command, route: &ApiRoute) -> Command {
         let flag = Arg::new("if-match").long("if-match").value_name("VERSION");
         command = command.arg(flag.help("Only if this version of the policy is in force"));
     }
+    if route.takes_idempotency_key() {
+        let flag = Arg::new("idempotency-key").long("idempotency-key").value_name("KEY");
+        let about = "Any text; a call that is repeated with the same key within 24 hours is done once, and answered the same";
+        command = command.arg(flag.help(about));
+    }
     if is_list(route) {
         let flag = Arg::new("all").long("all").action(ArgAction::SetTrue);
         command =
@@ -123,7 +128,11 @@ fn with_arguments(command: Command, route: &ApiRoute) -> Command {
         let command = command.arg(count.help("End after this many events")).after_help(STREAM_HELP);
         return connection_arguments(command);
     }
-    let formats = if is_list(route) { LIST_FORMATS } else { FORMATS };
+    let formats = match route.answer {
+        AnswerShape::List(_) => LIST_FORMATS,
+        AnswerShape::JsonOrLines(_) => LINES_FORMATS,
+        _ => FORMATS,
+    };
     format_argument(connection_arguments(command), formats)
 }
 
@@ -131,6 +140,8 @@ fn with_arguments(command: Command, route: &ApiRoute) -> Command {
 pub(super) const FORMATS: &[&str] = &["text", "json"];
 /// Those of commands that print lists.
 const LIST_FORMATS: &[&str] = &["text", "json", "csv", "lines"];
+/// Those of commands whose answer may come as lines of JSON.
+const LINES_FORMATS: &[&str] = &["text", "json", "lines"];
 
 pub(super) fn format_argument(command: Command, formats: &'static [&'static str]) -> Command {
     command.arg(

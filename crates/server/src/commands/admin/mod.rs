@@ -54,7 +54,8 @@ pub(super) fn run(args: &AdminArgs) -> Result<(), CommandFailure> {
         let answer = answer.map_err(|error| failed(route, &error))?;
         check(&answer, document_name(route, matches))?;
         if !is_list(route) {
-            return print_answer(&answer, format);
+            print_answer(&answer, format)?;
+            return verdict(route, &answer);
         }
         if is_streamed(format) {
             count += print_page(&answer, format, count > 0)?;
@@ -145,6 +146,9 @@ fn call(
     if let Ok(Some(version)) = matches.try_get_one::<String>("if-match") {
         set(IF_MATCH, &format!("\"{}\"", version.trim_matches('"')))?;
     }
+    if let Ok(Some(key)) = matches.try_get_one::<String>("idempotency-key") {
+        set(HeaderName::from_static("idempotency-key"), key)?;
+    }
     let body = match route.body {
         BodyShape::None => String::new(),
         _ => body_text(matches.get_one::<String>("body").map_or("", String::as_str))?,
@@ -180,17 +184,14 @@ fn body_text(argument: &str) -> Result<String, CommandFailure> {
     }
 }
 
-/// The failure of an answer that is not a success, or that calls a document invalid, with every problem that it lists.
+/// The failure of an answer that is not a success. Every problem that it lists is printed, and warnings too.
 fn check(answer: &HttpAnswer, document: &str) -> Result<(), CommandFailure> {
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let problems = body.get("problems").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     problems.iter().for_each(|problem| print_stderr(format_args!("{}", output::problem(problem, document))));
     let is_refused = answer.status == StatusCode::UNPROCESSABLE_ENTITY && !problems.is_empty();
-    if answer.status.is_success() && body.get("valid") != Some(&Value::Bool(false)) {
-        return Ok(());
-    }
     if answer.status.is_success() {
-        return Err(CommandFailure::Invalid);
+        return Ok(());
     }
     let refusal = output::refusal(&body);
     let more = refusal.as_ref().map(|refusal| refusal.more.as_slice()).unwrap_or_default();
@@ -200,6 +201,24 @@ fn check(answer: &HttpAnswer, document: &str) -> Result<(), CommandFailure> {
     let told = format!("the server answered {}: {detail}", answer.status);
     // An invalid document is not a failure of the server: the exit status tells them apart.
     Err(if is_refused { CommandFailure::Usage(told) } else { CommandFailure::Running(told) })
+}
+
+/// The failure of an answer that says that what was checked is not valid: a document, or the audit. The answer itself is
+/// printed already.
+fn verdict(route: &ApiRoute, answer: &HttpAnswer) -> Result<(), CommandFailure> {
+    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    if body.get("valid") != Some(&Value::Bool(false)) {
+        return Ok(());
+    }
+    if matches!(route.body, BodyShape::PolicyDraft) {
+        return Err(CommandFailure::Invalid);
+    }
+    let broken = &body["broken"];
+    let told = match (broken["seq"].as_u64(), broken["why"].as_str()) {
+        (Some(seq), Some(why)) => format!("the audit entry {seq} {why}"),
+        _ => "what was verified is not valid".to_owned(),
+    };
+    Err(CommandFailure::Running(told))
 }
 
 /// The entries of a page.

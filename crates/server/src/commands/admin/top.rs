@@ -1,23 +1,24 @@
 //! `tidegate top`: a screen of what a fleet decides now, refreshed every second.
 
 use std::io::IsTerminal;
+use std::pin::pin;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue, Method};
 use serde_json::Value;
-use tokio::runtime::Runtime;
 
 use super::arguments::{FORMATS, connection_arguments, format_argument};
 use super::connection::AdminConnection;
-use super::top_screen::screen;
+use super::top_screen::TopScreen;
 use super::{check, running, usage};
 use crate::bounds::CHECK_TIMEOUT;
 use crate::commands::http_client::{HttpCall, ServerTarget};
 use crate::commands::print;
 use crate::commands::terminal::exit::CommandFailure;
-use crate::commands::terminal::paint::{Paint, Tone, printable};
+use crate::commands::terminal::full_screen::{FullScreen, ScreenEvent, ScreenEvents};
+use crate::commands::terminal::paint::{Paint, printable};
 use crate::control::api::PREFIX;
 
 /// What was given to `tidegate top`.
@@ -25,9 +26,10 @@ use crate::control::api::PREFIX;
 pub(crate) struct TopArgs(ArgMatches);
 
 const HELP: &str = "\
-Shows decisions, denials by limit, the busiest keys, the store and the nodes, refreshed until Ctrl-C. If the output is
-not a terminal, it prints one screen and ends. While the server does not answer, the last screen stays, with the reason.
-The server and the token are found as by `tidegate admin`.
+Shows decisions, denials by limit, the busiest keys, the store and the nodes, refreshed until `q` or Ctrl-C. Where the
+terminal has little room, it shows what matters most. If the output is not a terminal, it prints one screen and ends.
+While the server does not answer, the last screen stays, with the reason. The server and the token are found as by
+`tidegate admin`.
 
 Exit status: 0 ended, 1 refused by the server or no answer, 2 wrong usage.";
 
@@ -60,45 +62,71 @@ impl Args for TopArgs {
     }
 }
 
-/// Clears the terminal from the first line on.
-const CLEAR: &str = "\x1b[H\x1b[2J";
-
 /// Runs the command.
 pub(crate) fn run(args: &TopArgs) -> Result<(), CommandFailure> {
     let connection = AdminConnection::find(&args.0)?;
-    let server = TopServer {
-        target: ServerTarget::parse(&connection.server).map_err(usage)?,
-        connection,
-        runtime: tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(running)?,
-    };
+    let server = TopServer { target: ServerTarget::parse(&connection.server).map_err(usage)?, connection };
     let is_json = args.0.get_one::<String>("format").is_some_and(|format| format == "json");
     let follows = std::io::stdout().is_terminal() && !args.0.get_flag("once") && !is_json;
     let pause = args.0.get_one::<u16>("interval").copied().unwrap_or(1);
-    let mut last: Option<String> = None;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(running)?;
+    if follows {
+        return runtime.block_on(watch(&server, Duration::from_secs(pause.into())));
+    }
+    let (overview, keys) = runtime.block_on(server.now())?;
+    match is_json {
+        true => print(&format!("{}\n", serde_json::json!({ "overview": overview, "hot_keys": keys }))),
+        false => print(&server.screen(&overview, &keys).text()),
+    }
+}
+
+/// Draws the screen until somebody ends it.
+async fn watch(server: &TopServer, pause: Duration) -> Result<(), CommandFailure> {
+    let mut events = ScreenEvents::start().map_err(running)?;
+    // If the server does not answer the first time, that is no screen.
+    let Some(first) = unless_ended(&mut events, || Ok(()), server.now()).await? else { return Ok(()) };
+    let (overview, keys) = first?;
+    let mut last = server.screen(&overview, &keys);
+    let terminal = FullScreen::enter().map_err(running)?;
+    events.read_keys().map_err(running)?;
+    let mut shown = last.clone();
     loop {
-        let text = match server.now() {
-            Ok((overview, keys)) if is_json => {
-                return print(&format!(
-                    "{}\n",
-                    serde_json::json!({ "overview": overview, "hot_keys": keys })
-                ));
-            }
+        let draw = || terminal.draw(&shown.fitting(terminal.size().rows)).map_err(running);
+        draw()?;
+        let next = async {
+            tokio::time::sleep(pause).await;
+            server.now().await
+        };
+        let Some(answered) = unless_ended(&mut events, draw, next).await? else { return Ok(()) };
+        shown = match answered {
             Ok((overview, keys)) => {
-                last.insert(screen(&overview, &keys, &server.connection.server, Paint::stdout())).clone()
+                last = server.screen(&overview, &keys);
+                last.clone()
             }
             // The server may be starting again: what was seen last stays.
             Err(failure) => {
-                let Some(last) = &last else { return Err(failure) };
                 let why = printable(&failure.to_string().replace('\n', " "));
-                format!("{}\n\n{last}", Paint::stdout().tone(Tone::Bad, format!("no answer: {why}")))
+                last.with_problem(format!("no answer: {why}"))
             }
         };
-        print(&format!("{}{text}", if follows { CLEAR } else { "" }))?;
-        if !follows {
-            return Ok(());
+    }
+}
+
+/// Waits for `work`, and draws the screen when the terminal has another size. `None` if somebody ends the program.
+async fn unless_ended<T>(
+    events: &mut ScreenEvents,
+    draw: impl Fn() -> Result<(), CommandFailure>,
+    work: impl Future<Output = T>,
+) -> Result<Option<T>, CommandFailure> {
+    let mut work = pin!(work);
+    loop {
+        tokio::select! {
+            event = events.next() => match event {
+                ScreenEvent::End => return Ok(None),
+                ScreenEvent::Resized => draw()?,
+            },
+            done = work.as_mut() => return Ok(Some(done)),
         }
-        // A timer can only be made inside a runtime, so it is made in the block and not before it.
-        server.runtime.block_on(async { tokio::time::sleep(Duration::from_secs(pause.into())).await });
     }
 }
 
@@ -106,16 +134,19 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), CommandFailure> {
 struct TopServer {
     target: ServerTarget,
     connection: AdminConnection,
-    runtime: Runtime,
 }
 
 impl TopServer {
     /// The overview, and the hottest keys.
-    fn now(&self) -> Result<(Value, Value), CommandFailure> {
-        Ok((self.get("/overview")?, self.get("/hot-keys?limit=10")?))
+    async fn now(&self) -> Result<(Value, Value), CommandFailure> {
+        Ok((self.get("/overview").await?, self.get("/hot-keys?limit=10").await?))
     }
 
-    fn get(&self, path: &str) -> Result<Value, CommandFailure> {
+    fn screen(&self, overview: &Value, keys: &Value) -> TopScreen {
+        TopScreen::new(overview, keys, &self.connection.server, Paint::stdout())
+    }
+
+    async fn get(&self, path: &str) -> Result<Value, CommandFailure> {
         let mut headers = HeaderMap::new();
         if let Some(token) = &self.connection.token {
             let value = HeaderValue::from_str(&format!("Bearer {token}"));
@@ -130,8 +161,7 @@ impl TopServer {
             body: bytes::Bytes::new(),
             timeout: CHECK_TIMEOUT,
         };
-        let sent = self.target.send(&call, self.connection.ca.as_deref());
-        let answer = self.runtime.block_on(sent).map_err(running)?;
+        let answer = self.target.send(&call, self.connection.ca.as_deref()).await.map_err(running)?;
         check(&answer, "")?;
         serde_json::from_slice(&answer.body).map_err(running)
     }

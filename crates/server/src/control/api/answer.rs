@@ -106,6 +106,11 @@ impl ApiAnswer {
         ApiAnswer::ok(AnswerBody::Json(serde_json::to_string(body).expect("answers are plain JSON")))
     }
 
+    /// The same with JSON that is written already.
+    pub(crate) fn json_text(text: String) -> ApiAnswer {
+        ApiAnswer::ok(AnswerBody::Json(text))
+    }
+
     fn ok(body: AnswerBody) -> ApiAnswer {
         ApiAnswer { status: StatusCode::OK, headers: Vec::new(), body, version: None }
     }

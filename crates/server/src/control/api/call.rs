@@ -7,6 +7,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method};
 use serde::de::DeserializeOwned;
 use tidegate::Nanos;
+use tokio_util::sync::CancellationToken;
 
 use super::query::Query;
 use super::route::PathValues;
@@ -15,6 +16,7 @@ use super::{ApiError, query::QUERY_TEXT_MAX};
 use crate::control::ControlPlane;
 use crate::control::access::Principal;
 use crate::control::collection::Collection;
+use crate::control::trials::TrialTurn;
 use crate::node::Node;
 
 /// A call whose sender may make it, and whose parameters are checked.
@@ -29,6 +31,8 @@ pub(crate) struct ApiCall {
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+    /// Cancelled when the caller has disconnected.
+    pub(crate) left: CancellationToken,
     /// The collection of the route, if it has one.
     pub(crate) collection: Option<Collection>,
     /// The time of the call, by the wall clock.
@@ -74,6 +78,29 @@ impl ApiCall {
     ) -> Result<T, ApiError> {
         let body = self.body.clone();
         self.control().run_long(move || read_json(&body)).await.ok_or(ApiError::Internal)?
+    }
+
+    /// Waits for the turn to try a policy out, while the caller waits for that.
+    ///
+    /// # Errors
+    /// When too many others wait for it, when it takes too long, and when the caller has disconnected.
+    pub(crate) async fn trial_turn(&self) -> Result<TrialTurn, ApiError> {
+        self.while_present(self.control().trials.turn()).await
+    }
+
+    /// The result of work that writes nothing. It ends when the caller disconnects, since nobody would read its answer.
+    ///
+    /// # Errors
+    /// Those of the work, and when the caller has disconnected.
+    pub(crate) async fn while_present<T>(
+        &self,
+        work: impl Future<Output = Result<T, ApiError>>,
+    ) -> Result<T, ApiError> {
+        tokio::select! {
+            biased;
+            () = self.left.cancelled() => Err(ApiError::Unavailable("the client has disconnected".to_owned())),
+            done = work => done,
+        }
     }
 
     /// The reason for a change, from the query or the header.

@@ -23,6 +23,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response};
 use tidegate::Clock;
+use tokio_util::sync::CancellationToken;
 
 use answer::AnswerFormat;
 pub(crate) use answer::{AnswerView, ApiAnswer, EventFeed};
@@ -39,16 +40,18 @@ use route::{ApiRoute, PathValues, RouteAccess, TenantRule};
 /// The path that all routes begin with.
 pub(crate) const PREFIX: &str = "/api/v1";
 
-/// Answers a request whose body has arrived. It runs on the runtime of the control plane.
+/// Answers a request whose body has arrived. It runs on the runtime of the control plane, and to its end even if `left` is
+/// cancelled: the client has disconnected then.
 pub(crate) async fn respond(
     node: Arc<Node>,
     client: AdminClient,
     head: Parts,
     body: Bytes,
+    left: CancellationToken,
 ) -> Response<Bytes> {
     let found = find(&head.method, head.uri.path().strip_prefix(PREFIX).unwrap_or_default());
     let shape = found.as_ref().ok().and_then(|(route, _)| route.listed());
-    let answered = answer_to(&node, client, &head, body, found).await;
+    let answered = answer_to(&node, client, &head, (body, left), found).await;
     let is_head = head.method == Method::HEAD;
     let mut response = match answered {
         Ok(answer) => answer.render(&AnswerView {
@@ -69,7 +72,7 @@ async fn answer_to(
     node: &Arc<Node>,
     client: AdminClient,
     head: &Parts,
-    body: Bytes,
+    (body, left): (Bytes, CancellationToken),
     found: Result<(&'static ApiRoute, PathValues), ApiError>,
 ) -> Result<ApiAnswer, ApiError> {
     let control = node.control().ok_or(ApiError::NoControlPlane)?;
@@ -114,6 +117,7 @@ async fn answer_to(
         query,
         headers: head.headers.clone(),
         body,
+        left,
         collection: route.collection,
         now: node.clock().wall(),
     };

@@ -1,6 +1,5 @@
 //! The OpenAPI document, made from the table of routes.
 
-use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::answer::{CSV, EVENTS, JSON, LINES, YAML};
@@ -98,10 +97,6 @@ fn query_parameters(route: &ApiRoute) -> impl Iterator<Item = Value> {
     })
 }
 
-/// Routes that change something beside the policy, and take an idempotency key.
-const ONCE: [&str; 7] =
-    ["/tokens", "/candidates", "/trust/outcomes", "/keys/block", "/keys/allow", "/keys/reset", "/keys/grant"];
-
 /// The headers that calls may have, besides those of HTTP itself.
 fn header_parameters(route: &ApiRoute) -> impl Iterator<Item = Value> {
     let has_reason = route.query().iter().any(|field| field.name == REASON[0].name);
@@ -120,7 +115,7 @@ fn header_parameters(route: &ApiRoute) -> impl Iterator<Item = Value> {
             json!({ "type": "string", "pattern": "^(\\*|\"[0-9]{1,18}\"(, \"[0-9]{1,18}\"){0,15})$" }),
         ),
         (
-            route.method == Method::POST && (is_versioned || ONCE.contains(&&*route.path)),
+            route.takes_idempotency_key(),
             "Idempotency-Key",
             "A call that is repeated with the same key within 24 hours is done once, and answered the same.",
             json!({ "type": "string", "pattern": "^[!-~]{1,255}$" }),

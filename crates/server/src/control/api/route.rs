@@ -12,6 +12,10 @@ use super::{ApiAnswer, ApiCall, ApiError};
 use crate::control::access::AccessRole;
 use crate::control::collection::Collection;
 
+/// Routes that change something beside the policy, and take an idempotency key.
+const ONCE: [&str; 7] =
+    ["/tokens", "/candidates", "/trust/outcomes", "/keys/block", "/keys/allow", "/keys/reset", "/keys/grant"];
+
 /// What a handler returns.
 pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<ApiAnswer, ApiError>> + Send>>;
 
@@ -125,6 +129,11 @@ impl ApiRoute {
             && !is_of_draft
             && self.method != Method::GET
             && self.query().iter().any(|field| field.name == "reason")
+    }
+
+    /// Is a call that is repeated with the same `Idempotency-Key` done once?
+    pub(crate) fn takes_idempotency_key(&self) -> bool {
+        self.method == Method::POST && (self.is_versioned_write() || ONCE.contains(&&*self.path))
     }
 
     /// The shape of the entries that it lists, if it answers with a list.

@@ -45,7 +45,7 @@ pub(crate) async fn change(call: &ApiCall, edit: TextEdit) -> Result<ApiAnswer, 
         reason: call.reason()?,
     };
     if call.query.is_set(DRY_RUN[0].name) {
-        return writer.try_out(edit).await;
+        return call.while_present(writer.try_out(edit)).await;
     }
     let mut edit = edit;
     let _turn = control.write_turn().await;

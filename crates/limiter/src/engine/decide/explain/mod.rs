@@ -8,6 +8,7 @@ pub use explanation::{
 };
 pub use tenants::ExplainedTenant;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::Guard;
@@ -207,9 +208,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 }
 
 fn explain_limits(buckets: &Buckets<'_, '_, '_>) -> Vec<ExplainedLimit> {
+    // Many limits may apply, so the plan is not searched for each of them.
+    let items: HashMap<u32, usize> =
+        buckets.plan.items().iter().enumerate().map(|(index, item)| (item.rule, index)).collect();
     let explain = |judged: tidegate_policy::Judgement<'_>| {
         let rule = judged.rule;
-        let item = buckets.plan.items().iter().find(|item| item.rule == judged.number);
         ExplainedLimit {
             name: rule.name.to_string(),
             tier: rule.tier,
@@ -219,7 +222,7 @@ fn explain_limits(buckets: &Buckets<'_, '_, '_>) -> Vec<ExplainedLimit> {
             unless: rule.unless.iter().map(ToString::to_string).collect(),
             denies_missing: matches!(judged.standing, Applicability::DeniesMissing(_)) && !rule.is_shadow(),
             group: rule.group.as_ref().map(|group| group.name.to_string()),
-            bucket: item.map(|item| buckets.explain(item)),
+            bucket: items.get(&judged.number).map(|index| buckets.explain(*index)),
         }
     };
     buckets.set.rules.judge(buckets.facts).into_iter().map(explain).collect()
@@ -237,10 +240,11 @@ struct Buckets<'e, 'r, 'q> {
 }
 
 impl Buckets<'_, '_, '_> {
-    fn explain(&self, item: &PlanItem) -> ExplainedBucket {
+    /// The bucket of the item of the plan with this index.
+    fn explain(&self, index: usize) -> ExplainedBucket {
         let (set, facts, plan) = (self.set, self.facts, self.plan);
+        let item = &plan.items()[index];
         let rule = set.rules.rule(item.rule);
-        let index = plan.items().iter().position(|other| other == item).expect("the item is in this plan");
         let charge = &self.charges[index];
         // The bucket of a whole tenant has no key; the key of the rule only divides the tenant's own bucket.
         let aggregate = charge.key.is_empty() && rule.tier == Tier::Tenant;

@@ -1,7 +1,7 @@
 //! Explains the limits along a chain of tenants.
 
 use tidegate_policy::document::{BudgetMode, Sharing};
-use tidegate_policy::{Facts, PlanItem, ResolvedTenantLimit, Tenant, TenantBucket, TenantCharge};
+use tidegate_policy::{Facts, ResolvedTenantLimit, Tenant, TenantBucket, TenantCharge};
 
 use super::{Buckets, ExplainedBucket};
 use crate::engine::active::Active;
@@ -50,8 +50,8 @@ pub(super) fn explain_tenants(buckets: &Buckets<'_, '_, '_>) -> Vec<ExplainedTen
     };
     let charges = named.charges(facts.upstream_number());
     // The charges of tenants are the last ones of the plan, in the same order.
-    let items = &plan.items()[plan.items().len() - charges.len()..];
-    let charged: Vec<(&TenantCharge, &PlanItem)> = charges.iter().zip(items).collect();
+    let first = plan.items().len() - charges.len();
+    let charged: Vec<(&TenantCharge, usize)> = charges.iter().zip(first..).collect();
     let mut explained = Vec::new();
     for tenant in tenants.chain(id) {
         let number = facts.upstream_number();
@@ -69,7 +69,7 @@ pub(super) fn explain_tenants(buckets: &Buckets<'_, '_, '_>) -> Vec<ExplainedTen
                 if is_remainder && found.is_none() {
                     continue;
                 }
-                let bucket = found.map(|(_, item)| buckets.explain(item));
+                let bucket = found.map(|(_, index)| buckets.explain(*index));
                 let part = part(found.map(|(charge, _)| charge.bucket), (named, id), tenant, limit, facts);
                 let upstream = facts.upstream().filter(|_| is_of_upstream);
                 explained.push(entry(tenant, upstream, (limit, is_remainder), part, bucket));

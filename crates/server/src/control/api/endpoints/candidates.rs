@@ -221,9 +221,8 @@ fn location_of(id: &str) -> String {
 async fn checked(call: &ApiCall) -> Result<(String, Vec<Value>), ApiError> {
     let (edit, node, now) = (document_edit(call)?, call.node.clone(), call.now);
     let running = call.control().running();
-    let _turn = call.control().trial_turn().await;
-    let checked = call.control().run_long(move || changing::checked(&running.text, &edit, &node, now));
-    checked.await.ok_or(ApiError::Internal)?
+    let turn = call.trial_turn().await?;
+    turn.run(call.control(), move || changing::checked(&running.text, &edit, &node, now)).await?
 }
 
 /// When a new candidate ends.

@@ -142,7 +142,7 @@ async fn check_unclaimed(call: &ApiCall, entry: &DocumentNode) -> Result<(), Api
     let id = entry.get("id").and_then(DocumentNode::scalar);
     let (Some(_), Some(id)) = (&call.principal().tenant, id) else { return Ok(()) };
     let database = changing::writable(call.control())?;
-    let _turn = call.control().trial_turn().await;
+    let _turn = call.trial_turn().await?;
     match database.knows_tenant(id).await? {
         false => Ok(()),
         true => Err(ApiError::Conflict(format!(

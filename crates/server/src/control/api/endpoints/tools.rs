@@ -27,13 +27,15 @@ pub(crate) struct Validation {
 pub(in crate::control::api) fn validate(call: ApiCall) -> Answering {
     Box::pin(async move {
         let (text, now) = (call.text()?.to_owned(), call.now);
-        let _turn = call.control().trial_turn().await;
-        let checked = call.control().run_long(move || Policy::parse_at(&text, now)).await;
-        let (valid, problems) = match checked.ok_or(ApiError::Internal)? {
-            Ok(policy) => (true, policy.warnings),
-            Err(error) => (false, error.problems),
-        };
-        Ok(ApiAnswer::json(&Validation { valid, problems: problems.iter().map(problem_json).collect() }))
+        let turn = call.trial_turn().await?;
+        let checked = turn.run(call.control(), move || {
+            let (valid, problems) = match Policy::parse_at(&text, now) {
+                Ok(policy) => (true, policy.warnings),
+                Err(error) => (false, error.problems),
+            };
+            ApiAnswer::json(&Validation { valid, problems: problems.iter().map(problem_json).collect() })
+        });
+        checked.await
     })
 }
 
@@ -57,11 +59,13 @@ pub(in crate::control::api) fn import(call: ApiCall) -> Answering {
         let is_table = from == ImportFormat::Rules && !is_json;
         // The ending tells what the document is, as that of a file does.
         let name = if is_table { "body.csv" } else { "body" };
-        let _turn = call.control().trial_turn().await;
-        let imported = call.control().run_long(move || tidegate_import::import(from, name, &text)).await;
-        let imported = imported.ok_or(ApiError::Internal)?.map_err(ApiError::Problems)?;
-        let notes = imported.notes.iter().map(ToString::to_string).collect();
-        Ok(ApiAnswer::json(&ImportedPolicy { policy: imported.policy, notes }))
+        let turn = call.trial_turn().await?;
+        let imported = turn.run(call.control(), move || {
+            let imported = tidegate_import::import(from, name, &text).map_err(ApiError::Problems)?;
+            let notes = imported.notes.iter().map(ToString::to_string).collect();
+            Ok(ApiAnswer::json(&ImportedPolicy { policy: imported.policy, notes }))
+        });
+        imported.await?
     })
 }
 

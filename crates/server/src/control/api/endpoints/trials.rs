@@ -5,20 +5,22 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 use tidegate::{Clock, Nanos};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
 use super::candidates;
 use super::explained::{explain_by, explain_live, seen_policy};
-use crate::bounds::{SIMULATION_KEYS_MAX, SIMULATION_TIME_MAX, TRIAL_TIME_MAX};
+use super::live::unprocessable;
+use crate::bounds::{BODY_BYTES_MAX, SIMULATION_KEYS_MAX, SIMULATION_TIME_MAX, TRIAL_TIME_MAX};
 use crate::control::access::AccessRole;
 use crate::control::api::answer::LINES;
 use crate::control::api::query::parse_time;
 use crate::control::api::route::Answering;
 use crate::control::api::shape::text_or_object;
 use crate::control::api::{ApiAnswer, ApiCall, ApiError};
-use crate::control::shown_explanation::hide_unseen;
 use crate::control::simulation::{self, SimulationJob};
+use crate::control::trials::took_too_long;
 use crate::wire;
 
 /// A trace, and the policy to replay it with.
@@ -108,56 +110,54 @@ async fn tried(call: &ApiCall, named: NamedPolicy<'_>) -> Result<Option<TriedPol
     }
 }
 
-/// Runs work by another policy than the one in force. A large policy takes long to read, so it is not waited for without
-/// end. The turn lasts until the work is done, even if nobody waits for it any more.
-async fn run_trial<T: Send + 'static>(
+/// What a trial answers. It takes a limited time, waiting for its turn included, and ends when its caller disconnects. A
+/// large policy takes long to read, so that is not waited for without end.
+async fn answered_in_time(
     call: &ApiCall,
-    turn: OwnedSemaphorePermit,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, ApiError> {
-    let working = move || {
-        let _turn = turn;
-        work()
-    };
-    let done = tokio::time::timeout(TRIAL_TIME_MAX, call.control().run_long(working)).await;
-    let seconds = TRIAL_TIME_MAX.as_secs();
-    let too_long = format!(
-        "this takes longer than {seconds} seconds, or others compute for long: try again, with a smaller policy, or with the \
-         same command of `tidegate` on a machine of yours"
-    );
-    done.map_err(|_| ApiError::TooMany { detail: too_long, retry_after: seconds })?.ok_or(ApiError::Internal)
+    trial: impl Future<Output = Result<ApiAnswer, ApiError>>,
+) -> Result<ApiAnswer, ApiError> {
+    let in_time = async { timeout(TRIAL_TIME_MAX, trial).await.unwrap_or_else(|_| Err(took_too_long())) };
+    call.while_present(in_time).await
 }
 
 /// `POST /simulate`
 pub(in crate::control::api) fn simulate(call: ApiCall) -> Answering {
-    Box::pin(async move {
-        let turn = call.control().trial_turn().await;
-        let body: SimulationRequest = call.json_of_any_length().await?;
-        let max_keys = body.max_keys.unwrap_or(SIMULATION_KEYS_MAX);
-        if !(1..=SIMULATION_KEYS_MAX).contains(&max_keys) {
-            return Err(ApiError::body("/max_keys", format!("it must be from 1 to {SIMULATION_KEYS_MAX}")));
-        }
-        let named = NamedPolicy {
-            policy: body.policy.as_ref(),
-            version: body.version,
-            candidate: body.candidate.as_deref(),
-        };
-        let policy = match tried(&call, named).await? {
-            Some(policy) => policy.text,
-            None if call.principal().tenant.is_some() => return Err(ApiError::RestrictedToTenant),
-            None => Arc::clone(&call.control().running().text),
-        };
-        let accepts_lines = call.headers.get("accept").is_some_and(|value| value == LINES);
-        let job = SimulationJob { policy, trace: body.trace, max_keys, accepts_lines };
-        let node = Arc::clone(&call.node);
-        let deadline = node.clock().now().saturating_add(SIMULATION_TIME_MAX.into());
-        let is_time_up = move || node.clock().now() > deadline;
-        let ran = run_trial(&call, turn, move || simulation::run(&job, is_time_up)).await??;
-        Ok(match accepts_lines {
+    Box::pin(async move { answered_in_time(&call, simulated(&call)).await })
+}
+
+async fn simulated(call: &ApiCall) -> Result<ApiAnswer, ApiError> {
+    let turn = call.trial_turn().await?;
+    let body: SimulationRequest = call.json_of_any_length().await?;
+    let max_keys = body.max_keys.unwrap_or(SIMULATION_KEYS_MAX);
+    if !(1..=SIMULATION_KEYS_MAX).contains(&max_keys) {
+        return Err(ApiError::body("/max_keys", format!("it must be from 1 to {SIMULATION_KEYS_MAX}")));
+    }
+    let named = NamedPolicy {
+        policy: body.policy.as_ref(),
+        version: body.version,
+        candidate: body.candidate.as_deref(),
+    };
+    let policy = match tried(call, named).await? {
+        Some(policy) => policy.text,
+        None if call.principal().tenant.is_some() => return Err(ApiError::RestrictedToTenant),
+        None => Arc::clone(&call.control().running().text),
+    };
+    let accepts_lines = call.headers.get("accept").is_some_and(|value| value == LINES);
+    let job = SimulationJob { policy, trace: body.trace, max_keys, accepts_lines };
+    let node = Arc::clone(&call.node);
+    let deadline = node.clock().now().saturating_add(SIMULATION_TIME_MAX.into());
+    // It stops as well when this future is dropped, since nobody waits for it then.
+    let ended = CancellationToken::new();
+    let _waiting = ended.clone().drop_guard();
+    let is_time_up = move || ended.is_cancelled() || node.clock().now() > deadline;
+    let ran = turn.run(call.control(), move || {
+        let ran = simulation::run(&job, is_time_up)?;
+        Ok(match job.accepts_lines {
             true => ApiAnswer::text(ran.lines, LINES),
             false => ApiAnswer::json(&ran.json()),
         })
-    })
+    });
+    ran.await?
 }
 
 /// `POST /explain`
@@ -165,6 +165,10 @@ pub(in crate::control::api) fn explain(call: ApiCall) -> Answering {
     Box::pin(async move {
         let body: ExplanationRequest = call.json_of_any_length().await?;
         let text = body.request.to_string();
+        if text.len() > BODY_BYTES_MAX {
+            let most = format!("it is longer than the {BODY_BYTES_MAX} bytes that a check may have");
+            return Err(unprocessable("/request", &most));
+        }
         let checked = wire::request(&text).map(|request| request.tenant.map(|tenant| tenant.into_owned()));
         let tenant = checked.map_err(|error| {
             let field = error.field().map(|field| format!("/{field}")).unwrap_or_default();
@@ -196,9 +200,13 @@ pub(in crate::control::api) fn explain(call: ApiCall) -> Answering {
         let explained = match (tried, running) {
             (Some(_), Some(candidate)) => explain_live(&call, candidate.limiter(), &asked()?, hides).await?,
             (Some(policy), None) => {
-                let turn = call.control().trial_turn().await;
                 let (now, text) = (at.unwrap_or(call.now), text.clone());
-                run_trial(&call, turn, move || explain_by(&policy.text, &text, now, hides)).await??
+                let trial = async {
+                    let turn = call.trial_turn().await?;
+                    let explain = move || explain_by(&policy.text, &text, now, hides)?.bounded_answer();
+                    turn.run(call.control(), explain).await?
+                };
+                return answered_in_time(&call, trial).await;
             }
             (None, _) => {
                 if is_restricted {
@@ -207,13 +215,7 @@ pub(in crate::control::api) fn explain(call: ApiCall) -> Answering {
                 explain_live(&call, call.node.limiter(), &asked()?, hides).await?
             }
         };
-        let decision = explained.decision();
-        let mut explanation = explained.value();
-        if let Some((sight, root)) = seen {
-            hide_unseen(&mut explanation, &sight, &root);
-        }
-        explanation["decision"] = serde_json::from_str(decision.get()).map_err(|_| ApiError::Internal)?;
-        Ok(ApiAnswer::json(&explanation))
+        explained.answer(seen.as_ref())
     })
 }
 
