@@ -4,6 +4,7 @@
 use crate::answers::{self, ChangeAnswer};
 use crate::audit::{self, AuditEntry};
 use crate::changes;
+use crate::followed::{self, LIVE, LiveHead};
 use crate::session::{SqlRow, SqlSession, values};
 use crate::{Database, DatabaseError, UnixMillis};
 
@@ -30,15 +31,6 @@ pub struct LiveRow {
     pub removed_at: Option<UnixMillis>,
 }
 
-/// How far the entries are known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LiveHead {
-    /// Another number means that everything has to be read anew.
-    pub epoch: u64,
-    /// The last sequence.
-    pub sequence: u64,
-}
-
 /// Entries that were added or removed, in the order in which that happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LivePage {
@@ -46,6 +38,8 @@ pub struct LivePage {
     pub head: LiveHead,
     /// The entries.
     pub entries: Vec<LiveRow>,
+    /// Are these the entries from the first? The head that was seen is none of this database: it has gone back.
+    pub is_anew: bool,
 }
 
 /// A change of the entries, all of it or nothing.
@@ -65,6 +59,8 @@ pub struct LiveChange {
     pub answer: Option<ChangeAnswer>,
     /// Entries of this kind are not kept after their end: nobody needs to learn that they have ended.
     pub brief_kind: &'static str,
+    /// May it use the room that is kept free for what must not be refused?
+    pub is_urgent: bool,
 }
 
 /// What became of a change.
@@ -86,7 +82,9 @@ const KEPT_MILLIS: i64 = 60 * 60 * 1_000;
 /// The most rows, with those that have ended. Whoever adds and removes entries all the time meets this bound.
 const ROWS_MAX: i64 = 100_000;
 
-const HEAD: &str = "SELECT epoch, sequence FROM live_head WHERE id = 1";
+/// How many more there may be of those that must not be refused.
+const URGENT_ROWS: i64 = 1_000;
+
 const PAGE: &str = "SELECT * FROM live_entries WHERE sequence > $1 ORDER BY sequence LIMIT $2";
 const PURGE: &str =
     "DELETE FROM live_entries WHERE removed_at < $1 OR ends_at < $1 OR (kind = $2 AND ends_at <= $3)";
@@ -101,26 +99,26 @@ const USED: &str =
     "UPDATE live_entries SET last_used = $1 WHERE id = $2 AND (last_used IS NULL OR last_used < $1)";
 const USES: &str = "SELECT id, last_used FROM live_entries WHERE kind = $1 AND last_used IS NOT NULL \
      AND removed_at IS NULL";
-const MOVE_HEAD: &str = "UPDATE live_head SET sequence = $1 WHERE id = 1";
 
 impl Database {
-    /// What was added or removed after `seen`: at most `most` entries, those that were removed or have ended included. If
-    /// `seen` is of another epoch, the entries from the first.
+    /// What was added or removed after the sequence `after`: at most `most` entries, those that were removed or have ended
+    /// included. If `seen` is no head of this database, present or past, the entries from the first.
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn live_page(&self, seen: LiveHead, most: u32) -> Result<LivePage, DatabaseError> {
+    pub async fn live_page(&self, seen: LiveHead, after: u64, most: u32) -> Result<LivePage, DatabaseError> {
         self.within_deadline(async {
             let mut session = self.reader().await?;
-            let head = read_head(&mut session).await?;
+            let head = LIVE.head(&mut session).await?;
+            let is_anew = !LIVE.knows(&mut session, seen, head).await?;
             let mut entries = Vec::new();
-            if head != seen {
-                let after = if head.epoch == seen.epoch { seen.sequence } else { 0 };
+            if is_anew || after < head.sequence {
+                let after = if is_anew { 0 } else { after };
                 let rows = session.rows(PAGE, values![after, i64::from(most)]).await?;
                 entries = rows.iter().map(read_entry).collect::<Result<_, _>>()?;
             }
             session.release();
-            Ok(LivePage { head, entries })
+            Ok(LivePage { head, entries, is_anew })
         })
         .await
     }
@@ -136,35 +134,49 @@ impl Database {
             let chain = audit::lock_head(&mut session).await?;
             let purged = values![change.now.plus(-KEPT_MILLIS), change.brief_kind, change.now];
             session.execute(PURGE, purged).await?;
-            if let Some(answer) = change.answer
+            if let Some(answer) = change.answer.clone()
                 && !answers::keep(&mut session, answer, change.now).await?
             {
                 session.rollback().await?;
                 return Ok(LiveChangeOutcome::KeyUsed);
             }
-            let mut sequence = read_head(&mut session).await?.sequence;
+            let before = LIVE.head(&mut session).await?.sequence;
+            let mut sequence = before;
             for id in &change.remove {
-                sequence += 1;
+                sequence = followed::next_sequence(sequence, change.now);
                 if session.execute(REMOVE, values![change.now, sequence, id]).await? == 0 {
                     session.rollback().await?;
                     return Ok(LiveChangeOutcome::Unknown);
                 }
             }
             for entry in &change.add {
-                if is_full(&mut session, &entry.kind, (change.most, change.now)).await? {
+                if is_full(&mut session, &entry.kind, &change).await? {
                     session.rollback().await?;
                     return Ok(LiveChangeOutcome::Full);
                 }
-                sequence += 1;
+                sequence = followed::next_sequence(sequence, change.now);
                 add(&mut session, entry, sequence).await?;
             }
-            session.execute(MOVE_HEAD, values![sequence]).await?;
+            LIVE.move_head(&mut session, before, sequence).await?;
             if !change.audit.is_empty() {
                 audit::append_after(&mut session, chain, change.audit).await?;
             }
             changes::tell(&mut session, changes::LIVE).await?;
             session.commit().await?;
             Ok(LiveChangeOutcome::Changed(sequence))
+        })
+        .await
+    }
+
+    /// Forgets what ended or was removed an hour ago, and entries of `brief_kind` as soon as they have ended.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn purge_live(&self, now: UnixMillis, brief_kind: &str) -> Result<(), DatabaseError> {
+        self.within_deadline(async {
+            let mut session = self.writer().await?;
+            session.execute(PURGE, values![now.plus(-KEPT_MILLIS), brief_kind, now]).await?;
+            session.commit().await
         })
         .await
     }
@@ -199,21 +211,10 @@ impl Database {
     }
 }
 
-async fn read_head(session: &mut SqlSession) -> Result<LiveHead, DatabaseError> {
-    let row = session.row(HEAD, vec![]).await?;
-    let row = row.ok_or_else(|| {
-        DatabaseError::Invalid("the table live_head is empty: somebody changed it; restore a backup".into())
-    })?;
-    Ok(LiveHead { epoch: row.get("epoch")?, sequence: row.get("sequence")? })
-}
-
-async fn is_full(
-    session: &mut SqlSession,
-    kind: &str,
-    (most, now): (u64, UnixMillis),
-) -> Result<bool, DatabaseError> {
-    let of_kind: u64 = session.value(COUNT_KIND, values![kind, now]).await?;
-    Ok(of_kind >= most || session.value::<i64>(COUNT, vec![]).await? >= ROWS_MAX)
+async fn is_full(session: &mut SqlSession, kind: &str, change: &LiveChange) -> Result<bool, DatabaseError> {
+    let of_kind: u64 = session.value(COUNT_KIND, values![kind, change.now]).await?;
+    let rows = if change.is_urgent { ROWS_MAX + URGENT_ROWS } else { ROWS_MAX };
+    Ok(of_kind >= change.most || session.value::<i64>(COUNT, vec![]).await? >= rows)
 }
 
 async fn add(session: &mut SqlSession, entry: &LiveRow, sequence: u64) -> Result<(), DatabaseError> {

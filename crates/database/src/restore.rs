@@ -12,7 +12,7 @@ use crate::session::values;
 use crate::{Database, DatabaseError, DatabaseOptions, UnixMillis};
 
 /// Every table that is replaced, referenced ones before those that refer to them.
-const TABLES: [&str; 14] = [
+const TABLES: [&str; 15] = [
     "policy_versions",
     "rate_limit_rules",
     "rate_limit_violations",
@@ -26,6 +26,7 @@ const TABLES: [&str; 14] = [
     "live_head",
     "trust_accounts",
     "trust_head",
+    "past_heads",
     "candidates",
 ];
 /// Sessions of the backup are not brought back: whoever ended one meant it.

@@ -7,8 +7,9 @@ use sqlx::AssertSqlSafe;
 use crate::answers::{self, NewAnswer};
 use crate::audit::{self, AuditEntry};
 use crate::changes;
+use crate::followed::{self, LiveHead, TRUST};
 use crate::session::{SqlRow, SqlSession, SqlValue, values};
-use crate::{Database, DatabaseError, LiveHead, UnixMillis};
+use crate::{Database, DatabaseError, UnixMillis};
 
 /// What is known about a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub struct TrustPage {
     pub head: LiveHead,
     /// The rows.
     pub rows: Vec<TrustRow>,
+    /// Are these the rows from the first? The head that was seen is none of this database: it has gone back.
+    pub is_anew: bool,
 }
 
 /// A change of what is known about some users, all of it or nothing.
@@ -37,7 +40,8 @@ pub struct TrustPage {
 pub struct TrustChange {
     /// The users, each once.
     pub users: Vec<String>,
-    /// How many rows there may be.
+    /// How many rows there may be about whom something is known. Twice as many may be kept, with those about whom nothing is
+    /// known any more.
     pub most: u64,
     /// The time.
     pub now: UnixMillis,
@@ -73,35 +77,40 @@ const KEPT_MILLIS: i64 = 60 * 60 * 1_000;
 /// How many rows one query looks for.
 const FOUND_AT_ONCE: usize = 100;
 
-const HEAD: &str = "SELECT epoch, sequence FROM trust_head WHERE id = 1";
 const PAGE: &str = "SELECT * FROM trust_accounts WHERE sequence > $1 ORDER BY sequence LIMIT $2";
 const PURGE: &str = "DELETE FROM trust_accounts WHERE ends_at < $1";
 const COUNT: &str = "SELECT count(*) FROM trust_accounts";
+const COUNT_KNOWN: &str = "SELECT count(*) FROM trust_accounts WHERE body IS NOT NULL";
 const INSERT: &str = "INSERT INTO trust_accounts (user_id, sequence, body, ends_at)";
 const OR_REPLACE: &str = "ON CONFLICT (user_id) DO UPDATE SET sequence = excluded.sequence, body = excluded.body, \
      ends_at = excluded.ends_at";
-const MOVE_HEAD: &str = "UPDATE trust_head SET sequence = $1 WHERE id = 1";
 const ERASE: &str = "DELETE FROM trust_accounts WHERE user_id = $1";
 const NEXT_EPOCH: &str = "UPDATE trust_head SET epoch = epoch + 1 WHERE id = 1";
 
 impl Database {
-    /// What was changed after `seen`: at most `most` rows, those that have ended included. If `seen` is of another epoch,
-    /// the rows from the first.
+    /// What was changed after the sequence `after`: at most `most` rows, those that have ended included. If `seen` is no head
+    /// of this database, present or past, the rows from the first.
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn trust_page(&self, seen: LiveHead, most: u32) -> Result<TrustPage, DatabaseError> {
+    pub async fn trust_page(
+        &self,
+        seen: LiveHead,
+        after: u64,
+        most: u32,
+    ) -> Result<TrustPage, DatabaseError> {
         self.within_deadline(async {
             let mut session = self.reader().await?;
-            let head = read_head(&mut session).await?;
+            let head = TRUST.head(&mut session).await?;
+            let is_anew = !TRUST.knows(&mut session, seen, head).await?;
             let mut rows = Vec::new();
-            if head != seen {
-                let after = if head.epoch == seen.epoch { seen.sequence } else { 0 };
+            if is_anew || after < head.sequence {
+                let after = if is_anew { 0 } else { after };
                 let found = session.rows(PAGE, values![after, i64::from(most)]).await?;
                 rows = found.iter().map(read_row).collect::<Result<_, _>>()?;
             }
             session.release();
-            Ok(TrustPage { head, rows })
+            Ok(TrustPage { head, rows, is_anew })
         })
         .await
     }
@@ -128,8 +137,9 @@ impl Database {
             }
             session.execute(PURGE, values![change.now.plus(-KEPT_MILLIS)]).await?;
             let known = find(&mut session, &change.users).await?;
-            let mut sequence = read_head(&mut session).await?.sequence;
-            let (mut rows, mut new) = (Vec::new(), 0);
+            let first = TRUST.head(&mut session).await?.sequence;
+            let mut sequence = first;
+            let (mut rows, mut new, mut newly_known) = (Vec::new(), 0, 0);
             for user in &change.users {
                 let before = known.get(user);
                 let TrustEdit { body, ends_at } = edit(user, before.and_then(Option::as_deref));
@@ -137,17 +147,18 @@ impl Database {
                     continue;
                 }
                 new += u64::from(before.is_none());
-                sequence += 1;
+                newly_known += u64::from(body.is_some() && before.and_then(Option::as_ref).is_none());
+                sequence = followed::next_sequence(sequence, change.now);
                 // What is removed ends now.
                 let ends_at = if body.is_some() { ends_at } else { Some(change.now) };
                 rows.push(values![user, sequence, &body, ends_at]);
             }
-            if new > 0 && session.value::<u64>(COUNT, vec![]).await? + new > change.most {
+            if is_full(&mut session, new, newly_known, change.most).await? {
                 session.rollback().await?;
                 return Ok(TrustChangeOutcome::Full);
             }
             session.insert_rows(INSERT, OR_REPLACE, rows).await?;
-            session.execute(MOVE_HEAD, values![sequence]).await?;
+            TRUST.move_head(&mut session, first, sequence).await?;
             if !change.audit.is_empty() {
                 audit::append_after(&mut session, chain, change.audit).await?;
             }
@@ -170,6 +181,20 @@ pub(crate) async fn erase(session: &mut SqlSession, user: &str) -> Result<u64, D
     Ok(erased)
 }
 
+/// Is there no room for so many new rows, and rows about whom nothing was known?
+async fn is_full(
+    session: &mut SqlSession,
+    new: u64,
+    newly_known: u64,
+    most: u64,
+) -> Result<bool, DatabaseError> {
+    if newly_known == 0 {
+        return Ok(false);
+    }
+    Ok(session.value::<u64>(COUNT_KNOWN, vec![]).await? + newly_known > most
+        || session.value::<u64>(COUNT, vec![]).await? + new > 2 * most)
+}
+
 /// What the rows of these users say.
 async fn find(
     session: &mut SqlSession,
@@ -186,14 +211,6 @@ async fn find(
         }
     }
     Ok(found)
-}
-
-async fn read_head(session: &mut SqlSession) -> Result<LiveHead, DatabaseError> {
-    let row = session.row(HEAD, vec![]).await?;
-    let row = row.ok_or_else(|| {
-        DatabaseError::Invalid("the table trust_head is empty: somebody changed it; restore a backup".into())
-    })?;
-    Ok(LiveHead { epoch: row.get("epoch")?, sequence: row.get("sequence")? })
 }
 
 fn read_row(row: &SqlRow) -> Result<TrustRow, DatabaseError> {

@@ -3,7 +3,7 @@
 
 use tidegate::Sleep;
 
-use crate::calls::live::{SharedLiveChange, SharedLiveHead, SharedLiveOutcome, SharedLivePage};
+use crate::calls::live::{SharedLiveChange, SharedLiveHead, SharedLiveOutcome, SharedLivePage, encode_tidy};
 use crate::calls::uses;
 use crate::client::RedisClient;
 use crate::failures::StoreError;
@@ -14,13 +14,18 @@ use crate::store::RedisStore;
 const USES_AT_ONCE: usize = 250;
 
 impl<C: Sleep> RedisStore<RedisClient, C> {
-    /// What was added or removed after `seen`: at most `most` entries. If `seen` is of another epoch, the entries from
-    /// the first.
+    /// What was added or removed after the sequence `after`: at most `most` entries. If `seen` is no head of this server,
+    /// present or past, the entries from the first.
     ///
     /// # Errors
     /// When the server does not answer.
-    pub async fn live_page(&self, seen: SharedLiveHead, most: u32) -> Result<SharedLivePage, StoreError> {
-        let page = self.link.live_page(&keys::live(&self.options.prefix), seen, most).await;
+    pub async fn live_page(
+        &self,
+        seen: SharedLiveHead,
+        after: u64,
+        most: u32,
+    ) -> Result<SharedLivePage, StoreError> {
+        let page = self.link.live_page(&keys::live(&self.options.prefix), seen, after, most).await;
         Ok(page?)
     }
 
@@ -30,6 +35,15 @@ impl<C: Sleep> RedisStore<RedisClient, C> {
     /// When the server does not answer; then the change may have been made or not.
     pub async fn change_live(&self, change: &SharedLiveChange) -> Result<SharedLiveOutcome, StoreError> {
         Ok(self.link.change_live(&keys::live(&self.options.prefix), change).await?)
+    }
+
+    /// Forgets entries that nobody needs to learn of any more, at most a thousand. Changes do so too.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn tidy_live(&self) -> Result<(), StoreError> {
+        self.link.run(encode_tidy(&keys::live(&self.options.prefix))).await?;
+        Ok(())
     }
 
     /// Tells the other nodes when entries were used, in milliseconds since 1970. The latest time counts.

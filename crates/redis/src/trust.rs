@@ -14,12 +14,18 @@ use crate::registry::keys;
 use crate::store::RedisStore;
 
 impl<C: Sleep> RedisStore<RedisClient, C> {
-    /// What was changed after `seen`: at most `most` accounts. If `seen` is of another epoch, the accounts from the first.
+    /// What was changed after the sequence `after`: at most `most` accounts. If `seen` is no head of this server, present or
+    /// past, the accounts from the first.
     ///
     /// # Errors
     /// When the server does not answer.
-    pub async fn trust_page(&self, seen: SharedLiveHead, most: u32) -> Result<SharedTrustPage, StoreError> {
-        let call = encode_trust_page(&keys::trust(&self.options.prefix), seen, most);
+    pub async fn trust_page(
+        &self,
+        seen: SharedLiveHead,
+        after: u64,
+        most: u32,
+    ) -> Result<SharedTrustPage, StoreError> {
+        let call = encode_trust_page(&keys::trust(&self.options.prefix), seen, after, most);
         Ok(decode_trust_page(&self.link.run(call).await?)?)
     }
 

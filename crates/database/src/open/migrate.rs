@@ -16,6 +16,7 @@ const SQLITE: &[(i64, &str)] = &[
     (6, include_str!("../../migrations/sqlite/0006_candidates.sql")),
     (7, include_str!("../../migrations/sqlite/0007_trust.sql")),
     (8, include_str!("../../migrations/sqlite/0008_uses.sql")),
+    (9, include_str!("../../migrations/sqlite/0009_past_heads.sql")),
 ];
 const POSTGRES: &[(i64, &str)] = &[
     (1, include_str!("../../migrations/postgres/0001_first.sql")),
@@ -26,6 +27,7 @@ const POSTGRES: &[(i64, &str)] = &[
     (6, include_str!("../../migrations/postgres/0006_candidates.sql")),
     (7, include_str!("../../migrations/postgres/0007_trust.sql")),
     (8, include_str!("../../migrations/postgres/0008_uses.sql")),
+    (9, include_str!("../../migrations/postgres/0009_past_heads.sql")),
 ];
 
 /// The lock that processes take on PostgreSQL while they migrate: the letters "tidegate" as a number.

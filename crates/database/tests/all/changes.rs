@@ -37,12 +37,12 @@ async fn postgres_tells_of_changes_beside_the_policy_too() {
     let edit = |_: &str, _: Option<&str>| TrustEdit { body: Some("{}".to_owned()), ends_at: None };
     other.change_trust(trust, edit).await.unwrap();
     assert_eq!(changes.next().await, VersionChange::Trust);
-    assert_eq!(test.db.trust_page(LiveHead::default(), 10).await.unwrap().rows.len(), 1);
+    assert_eq!(test.db.trust_page(LiveHead::default(), 0, 10).await.unwrap().rows.len(), 1);
     other.change_live(LiveChange::default()).await.unwrap();
     assert_eq!(changes.next().await, VersionChange::Live);
     other.erase("42", "root", at(2)).await.unwrap();
     assert_eq!(changes.next().await, VersionChange::Trust);
-    assert_eq!(test.db.trust_page(LiveHead::default(), 10).await.unwrap().rows, []);
+    assert_eq!(test.db.trust_page(LiveHead::default(), 0, 10).await.unwrap().rows, []);
 }
 
 /// A connection that the server ends is replaced, and what happened meanwhile is to be looked up.

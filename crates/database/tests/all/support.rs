@@ -143,6 +143,11 @@ pub(crate) fn at(millis: i64) -> UnixMillis {
     UnixMillis::new(1_700_000_000_000 + millis)
 }
 
+/// The same time in microseconds, and so many more: the least sequence of a change then.
+pub(crate) fn sequence(millis: u64, more: u64) -> u64 {
+    (1_700_000_000_000 + millis) * 1_000 + more
+}
+
 /// An entry with every field, different for each `number`.
 pub(crate) fn entry(number: u64) -> AuditEntry {
     let text = |name: &str| Some(format!("{name}-{number}"));

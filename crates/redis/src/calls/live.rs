@@ -14,7 +14,8 @@ pub struct SharedLiveHead {
     /// Another number means that everything has to be read anew; zero if there never were any entries, or the server has
     /// lost them.
     pub epoch: u64,
-    /// Grows with each addition and each removal.
+    /// Grows with each addition and each removal. None is given twice, also if the server goes back because it has lost its
+    /// last changes.
     pub sequence: u64,
 }
 
@@ -38,6 +39,8 @@ pub struct SharedLivePage {
     pub head: SharedLiveHead,
     /// The entries; those that have ended may be among them.
     pub entries: Vec<SharedLiveEntry>,
+    /// Are these the entries from the first? The head that was seen is none of this server: it has begun anew, or gone back.
+    pub is_anew: bool,
 }
 
 /// An entry to add.
@@ -83,7 +86,7 @@ const LONGEST: Nanos = Nanos::from_secs(200 * 366 * 86_400);
 
 fn encoded(key: &BucketKey, args: Vec<Vec<u8>>) -> EncodedCall {
     let part = |name: &str| BucketKey(format!("{}:{name}", key.0).into());
-    let keys = ["head", "order", "ids", "ends"].map(part).into_iter().collect();
+    let keys = ["head", "order", "ids", "ends", "past"].map(part).into_iter().collect();
     EncodedCall { script: scripts::LIVE.script(false), keys, args }
 }
 
@@ -91,10 +94,20 @@ pub(super) fn digits(number: u64) -> Vec<u8> {
     number.to_string().into_bytes()
 }
 
-/// Encodes a call that reads what is new.
-pub(crate) fn encode_page(key: &BucketKey, seen: SharedLiveHead, most: u32) -> EncodedCall {
-    let args = [b"read".to_vec(), digits(seen.epoch), digits(seen.sequence), digits(most.into())];
-    encoded(key, args.into_iter().collect())
+/// Encodes a call that reads what comes after a sequence, for whoever has seen a head.
+pub(crate) fn encode_page(key: &BucketKey, seen: SharedLiveHead, after: u64, most: u32) -> EncodedCall {
+    encoded(key, read_args(seen, after, most))
+}
+
+/// The arguments of a call that reads what comes after a sequence.
+pub(super) fn read_args(seen: SharedLiveHead, after: u64, most: u32) -> Vec<Vec<u8>> {
+    let numbers = [seen.epoch, seen.sequence, after, most.into()].map(digits);
+    [b"read".to_vec()].into_iter().chain(numbers).collect()
+}
+
+/// Encodes a call that forgets what nobody needs to learn of any more.
+pub(crate) fn encode_tidy(key: &BucketKey) -> EncodedCall {
+    encoded(key, vec![b"tidy".to_vec()])
 }
 
 /// Encodes a change.
@@ -122,20 +135,31 @@ pub(crate) fn decode_page(reply: &Value) -> Result<SharedLivePage, LinkError> {
 }
 
 fn page(reply: &Value) -> Option<SharedLivePage> {
-    let (head, members) = head_and_members(reply)?;
+    let PageParts { head, members, is_anew } = parts(reply)?;
     let entries = members.chunks(2).map(entry).collect::<Option<_>>()?;
-    Some(SharedLivePage { head, entries })
+    Some(SharedLivePage { head, entries, is_anew })
 }
 
-/// The parts of a page: the head, and members each with its sequence; none if nothing is new.
-pub(super) fn head_and_members(reply: &Value) -> Option<(SharedLiveHead, &[Value])> {
+/// The parts of a page.
+pub(super) struct PageParts<'r> {
+    pub(super) head: SharedLiveHead,
+    /// Members each with its sequence; none if nothing is new.
+    pub(super) members: &'r [Value],
+    pub(super) is_anew: bool,
+}
+
+/// The parts of a page.
+pub(super) fn parts(reply: &Value) -> Option<PageParts<'_>> {
     let Value::Array(parts) = reply else { return None };
-    let (epoch, sequence, members) = match parts.as_slice() {
-        [epoch, sequence] => (epoch, sequence, &[][..]),
-        [epoch, sequence, Value::Array(members)] => (epoch, sequence, members.as_slice()),
+    let (epoch, sequence, members, is_anew) = match parts.as_slice() {
+        [epoch, sequence] => (epoch, sequence, &[][..], false),
+        [epoch, sequence, Value::Array(members), Value::BulkString(from)] => {
+            (epoch, sequence, members.as_slice(), from == b"anew")
+        }
         _ => return None,
     };
-    Some((SharedLiveHead { epoch: number(epoch)?, sequence: number(sequence)? }, members))
+    let head = SharedLiveHead { epoch: number(epoch)?, sequence: number(sequence)? };
+    Some(PageParts { head, members, is_anew })
 }
 
 fn entry(pair: &[Value]) -> Option<SharedLiveEntry> {
@@ -192,6 +216,7 @@ mod tests {
             text("7"),
             text("2"),
             Value::Array(vec![text("a\n+x\ny"), text("1"), text("b\n-"), text("2")]),
+            text("more"),
         ]);
         let entries = decode_page(&answer).expect("an answer").entries;
         assert_eq!((entries[0].text.as_slice(), entries[0].is_removed), (&b"x\ny"[..], false));
@@ -200,8 +225,13 @@ mod tests {
             Value::Nil,
             Value::Array(vec![text("7")]),
             Value::Array(vec![text("x"), text("2")]),
-            Value::Array(vec![text("7"), text("2"), Value::Array(vec![text("no line feed"), text("1")])]),
-            Value::Array(vec![text("7"), text("2"), Value::Array(vec![text("a\n+")])]),
+            Value::Array(vec![
+                text("7"),
+                text("2"),
+                Value::Array(vec![text("no line feed"), text("1")]),
+                text("more"),
+            ]),
+            Value::Array(vec![text("7"), text("2"), Value::Array(vec![text("a\n+")]), text("more")]),
         ] {
             assert!(decode_page(&wrong).is_err(), "{wrong:?}");
             assert!(decode_change(&wrong).is_err(), "{wrong:?}");

@@ -4,7 +4,7 @@ use redis::Value;
 use tidegate_core::Nanos;
 
 use super::link::LinkError;
-use super::live::{SharedLiveHead, digits, head_and_members, number};
+use super::live::{PageParts, SharedLiveHead, digits, number, parts, read_args};
 use super::scripts;
 use super::wire::{EncodedCall, garbled};
 use crate::registry::BucketKey;
@@ -27,6 +27,8 @@ pub struct SharedTrustPage {
     pub head: SharedLiveHead,
     /// The accounts.
     pub accounts: Vec<SharedAccount>,
+    /// Are these the accounts from the first? The head that was seen is none of this server: it has begun anew, or gone back.
+    pub is_anew: bool,
 }
 
 /// What becomes of an account.
@@ -43,8 +45,11 @@ pub struct SharedAccountEdit {
 pub struct SharedTrustChange {
     /// The accounts, each user once.
     pub edits: Vec<SharedAccountEdit>,
-    /// How many accounts there may be, with those that have ended in the last hour.
+    /// How many accounts there may be about which something is known. Twice as many may be kept, with those about which
+    /// nothing is known any more.
     pub most: usize,
+    /// Changes with the same mark are made once in a day, as far as the last ten thousand of them are known.
+    pub mark: Option<[u8; 32]>,
 }
 
 /// What became of a change.
@@ -56,6 +61,8 @@ pub enum SharedTrustOutcome {
     Full,
     /// An account was changed by somebody else meanwhile.
     Stale,
+    /// A change with this mark was made before.
+    Repeated,
 }
 
 /// How long accounts are kept after they have ended, so that every node learns of it.
@@ -63,14 +70,13 @@ const KEPT: Nanos = Nanos::from_secs(60 * 60);
 
 fn encoded(key: &BucketKey, args: Vec<Vec<u8>>) -> EncodedCall {
     let part = |name: &str| BucketKey(format!("{}:{name}", key.0).into());
-    let keys = ["head", "order", "users", "ends"].map(part).into_iter().collect();
+    let keys = ["head", "order", "users", "ends", "past", "gone", "marks"].map(part).into_iter().collect();
     EncodedCall { script: scripts::TRUST.script(false), keys, args }
 }
 
-/// Encodes a call that reads what is new.
-pub(crate) fn encode_trust_page(key: &BucketKey, seen: SharedLiveHead, most: u32) -> EncodedCall {
-    let args = [b"read".to_vec(), digits(seen.epoch), digits(seen.sequence), digits(most.into())];
-    encoded(key, args.into_iter().collect())
+/// Encodes a call that reads what comes after a sequence, for whoever has seen a head.
+pub(crate) fn encode_trust_page(key: &BucketKey, seen: SharedLiveHead, after: u64, most: u32) -> EncodedCall {
+    encoded(key, read_args(seen, after, most))
 }
 
 /// Encodes a call that reads the accounts of some users.
@@ -83,6 +89,7 @@ pub(crate) fn encode_accounts(key: &BucketKey, users: &[String]) -> EncodedCall 
 pub(crate) fn encode_trust_change(key: &BucketKey, change: &SharedTrustChange) -> EncodedCall {
     let mut args: Vec<Vec<u8>> = Vec::new();
     args.extend([b"change".to_vec(), digits(change.most as u64), digits(KEPT.as_millis_ceil())]);
+    args.push(change.mark.map(Vec::from).unwrap_or_default());
     for SharedAccountEdit { account, lasts } in &change.edits {
         let lasts = lasts.map(|lasts| digits(lasts.as_millis_ceil())).unwrap_or_default();
         args.extend([account.user.clone().into_bytes(), digits(account.sequence), lasts]);
@@ -100,9 +107,9 @@ pub(crate) fn decode_trust_page(reply: &Value) -> Result<SharedTrustPage, LinkEr
 }
 
 fn page(reply: &Value) -> Option<SharedTrustPage> {
-    let (head, members) = head_and_members(reply)?;
+    let PageParts { head, members, is_anew } = parts(reply)?;
     let accounts = members.chunks(2).map(listed).collect::<Option<_>>()?;
-    Some(SharedTrustPage { head, accounts })
+    Some(SharedTrustPage { head, accounts, is_anew })
 }
 
 /// An account of a page: a member, and its sequence once more.
@@ -147,6 +154,7 @@ pub(crate) fn decode_trust_change(reply: &Value) -> Result<SharedTrustOutcome, L
             }
             [Value::BulkString(word)] if word == b"full" => Some(SharedTrustOutcome::Full),
             [Value::BulkString(word)] if word == b"stale" => Some(SharedTrustOutcome::Stale),
+            [Value::BulkString(word)] if word == b"repeated" => Some(SharedTrustOutcome::Repeated),
             _ => None,
         },
         _ => None,
@@ -169,6 +177,7 @@ mod tests {
             text("7"),
             text("2"),
             Value::Array(vec![text("a\n1\nx\ny"), text("1"), text("b\n2\n"), text("2")]),
+            text("more"),
         ]);
         let accounts = decode_trust_page(&answer).expect("an answer").accounts;
         assert_eq!((accounts[0].text.as_slice(), accounts[0].sequence), (&b"x\ny"[..], 1));
@@ -177,7 +186,12 @@ mod tests {
             Value::Nil,
             Value::Array(vec![text("7")]),
             Value::Array(vec![text("x"), text("2")]),
-            Value::Array(vec![text("x"), text("2"), Value::Array(vec![text("a\n1"), text("1")])]),
+            Value::Array(vec![
+                text("x"),
+                text("2"),
+                Value::Array(vec![text("a\n1"), text("1")]),
+                text("more"),
+            ]),
             Value::Array(vec![text("7"), text("2"), Value::Array(vec![text("a\n1\n")]), text("8")]),
         ] {
             assert!(decode_trust_page(&wrong).is_err(), "{wrong:?}");

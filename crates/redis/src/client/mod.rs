@@ -190,9 +190,10 @@ impl RedisClient {
         &self,
         key: &BucketKey,
         seen: SharedLiveHead,
+        after: u64,
         most: u32,
     ) -> Result<SharedLivePage, LinkError> {
-        decode_page(&self.run(encode_page(key, seen, most)).await?)
+        decode_page(&self.run(encode_page(key, seen, after, most)).await?)
     }
 
     /// Changes live entries.

@@ -56,6 +56,11 @@ impl IdempotencyKey {
         (self.key_hash, self.request_hash)
     }
 
+    /// A mark of a part of the request: the same each time that it is repeated.
+    pub(crate) fn part(&self, number: usize) -> [u8; 32] {
+        hash(&[&self.key_hash, &self.request_hash, &(number as u64).to_le_bytes()])
+    }
+
     /// The answer to an earlier change with this key.
     ///
     /// # Errors
@@ -108,7 +113,7 @@ impl IdempotencyKey {
 
     /// What to remember of a change of live state: that it was begun (`None`), or its answer, which must have no secret.
     pub(crate) fn change_answer(&self, answer: Option<&Value>, ends: bool) -> ChangeAnswer {
-        let body = json!({ "location": null, "body": answer }).to_string();
+        let body = answer.map_or_else(unfinished_body, |answer| body_of(answer).to_string());
         ChangeAnswer { key_hash: self.key_hash, request_hash: self.request_hash, body, ends }
     }
 
@@ -135,6 +140,15 @@ impl IdempotencyKey {
             body: Box::new(body),
         }
     }
+}
+
+/// What is remembered of a change of live state that was begun, and is not known to have ended.
+pub(crate) fn unfinished_body() -> String {
+    body_of(&Value::Null).to_string()
+}
+
+fn body_of(answer: &Value) -> Value {
+    json!({ "location": null, "body": answer })
 }
 
 fn replayed(stored: &Value) -> ApiAnswer {

@@ -13,7 +13,7 @@ use tidegate_database::{AuditEntry, Database, NewVersion, PersonalData, PolicyVe
 use tidegate_redis::WakeTopic;
 
 pub(crate) use draft::{Edited, TextEdit};
-pub(crate) use idempotency::IdempotencyKey;
+pub(crate) use idempotency::{IdempotencyKey, unfinished_body};
 
 use super::api::query::DRY_RUN;
 use super::api::{ApiAnswer, ApiCall, ApiError};

@@ -41,9 +41,7 @@ enum ActingNode {
 pub(super) async fn follow(node: &Node, board: &LiveBoard, entry: &LiveEntry) {
     let Some(action) = &entry.body.action else { return };
     let now = unix_millis(node.clock().wall());
-    if board.was_done(&entry.id) || !entry.holds(now) {
-        return;
-    }
+    let Some(part) = board.done().part(&entry.id).filter(|_| entry.holds(now)) else { return };
     let request = action.request.to_string();
     let Ok(request) = wire::request(&request) else { return };
     if node.shared().is_some() {
@@ -51,7 +49,7 @@ pub(super) async fn follow(node: &Node, board: &LiveBoard, entry: &LiveEntry) {
         node.limiter().forget(after, &request, &|rule: &Rule| action.means(rule));
         return;
     }
-    if let Err(error) = action.run(node, ActingNode::Other).await {
+    if let Err(error) = action.run(node, part).await {
         tracing::error!(%error, id = entry.id, "a reset or a grant could not be done on this node");
     }
 }
@@ -85,13 +83,17 @@ impl KeyDeed {
 
     async fn on_every_node(self, call: &ApiCall, id: &str) -> Result<Vec<String>, ApiError> {
         // Noted before others can see it, since this node follows the carrier too.
-        call.control().live().note_done(id);
+        let board = call.control().live();
+        board.done().note(id);
         let answer = self.once.as_ref().map(|(key, answer)| key.change_answer(Some(answer), false));
         let deed = LiveDeed { add: vec![self.entry(call, id)], answer, ..self.deed() };
-        deed.run(call).await?;
-        let acted = self.action.run(&call.node, ActingNode::Asked).await;
-        acted.map_err(|error| ApiError::Unavailable(error.to_string()))?;
-        Ok(Vec::new())
+        let written = deed.run(call).await;
+        // An entry that was written although nobody said so is done when this node follows it, or now if it has.
+        if written.is_ok() || board.done().leave_open(id) {
+            let acted = self.action.run(&call.node, ActingNode::Asked).await;
+            acted.map_err(|error| ApiError::Unavailable(error.to_string()))?;
+        }
+        written.map(|()| Vec::new())
     }
 
     async fn on_the_shared_store(self, call: &ApiCall, id: &str) -> Result<Vec<String>, ApiError> {
@@ -106,7 +108,7 @@ impl KeyDeed {
             )));
         }
         deed.tell(call);
-        call.control().live().note_done(id);
+        call.control().live().done().note(id);
         let answer = self.once.as_ref().map(|(key, answer)| key.change_answer(Some(answer), true));
         let told = write(call, &[], &[self.entry(call, id)], (vec![], answer)).await;
         Ok(told.err().into_iter().map(untold).collect())
@@ -182,24 +184,80 @@ impl KeyAction {
     }
 }
 
-impl LiveBoard {
+/// The actions that this node was asked for and does by itself, not as a follower.
+#[derive(Debug, Default)]
+pub(super) struct OwnActions {
+    /// The ids of those that it does, the last at the end.
+    done: VecDeque<String>,
+    /// Of those that the carrier may have or not, since it has not answered.
+    open: VecDeque<String>,
+}
+
+impl OwnActions {
     /// Notes that this node does an action by itself.
-    fn note_done(&self, id: &str) {
-        let mut done = self.done();
-        done.push_back(id.to_owned());
-        if done.len() > DONE_MAX {
-            done.pop_front();
+    fn note(&mut self, id: &str) {
+        push(&mut self.done, id);
+    }
+
+    /// Notes that nobody knows whether the carrier has an action, so that this node does its part when it finds it there.
+    /// True if it has found it there already, and left it to whoever asks this.
+    fn leave_open(&mut self, id: &str) -> bool {
+        let was_followed = !take(&mut self.done, id);
+        if !was_followed {
+            push(&mut self.open, id);
         }
+        was_followed
     }
 
-    /// Does this node do an action by itself? It is asked once.
-    fn was_done(&self, id: &str) -> bool {
-        let mut done = self.done();
-        let place = done.iter().position(|known| known == id);
-        place.and_then(|place| done.remove(place)).is_some()
+    /// The part that this node has to do of an action that it finds: none if it does it by itself. It is asked once.
+    fn part(&mut self, id: &str) -> Option<ActingNode> {
+        if take(&mut self.done, id) {
+            return None;
+        }
+        Some(if take(&mut self.open, id) { ActingNode::Asked } else { ActingNode::Other })
     }
+}
 
-    fn done(&self) -> MutexGuard<'_, VecDeque<String>> {
+fn push(ids: &mut VecDeque<String>, id: &str) {
+    ids.push_back(id.to_owned());
+    if ids.len() > DONE_MAX {
+        ids.pop_front();
+    }
+}
+
+fn take(ids: &mut VecDeque<String>, id: &str) -> bool {
+    let place = ids.iter().position(|known| known == id);
+    place.and_then(|place| ids.remove(place)).is_some()
+}
+
+impl LiveBoard {
+    fn done(&self) -> MutexGuard<'_, OwnActions> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_action_is_done_once_on_the_node_that_was_asked() {
+        let mut own = OwnActions::default();
+        // It is written, and then found.
+        own.note("written");
+        assert_eq!((own.part("written"), own.part("of another")), (None, Some(ActingNode::Other)));
+        // The carrier does not answer, and has it all the same: it is found later, or was found before.
+        own.note("found later");
+        assert!(!own.leave_open("found later"));
+        assert_eq!(own.part("found later"), Some(ActingNode::Asked));
+        own.note("found before");
+        assert_eq!(own.part("found before"), None);
+        assert!(own.leave_open("found before"));
+        for number in 0..3 * DONE_MAX {
+            own.note(&number.to_string());
+            own.leave_open(&number.to_string());
+            own.note(&number.to_string());
+        }
+        assert_eq!((own.done.len(), own.open.len()), (DONE_MAX, DONE_MAX));
     }
 }

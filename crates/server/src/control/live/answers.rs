@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use tidegate_database::{ChangeAnswer, UnixMillis};
 
+use crate::control::changing::unfinished_body;
+
 /// How long answers are kept, in milliseconds.
 const KEPT: i64 = 24 * 60 * 60 * 1_000;
 
@@ -21,21 +23,37 @@ impl AnswerBook {
         kept.find(|(_, answer)| answer.key_hash == *key_hash).map(|(_, answer)| answer.clone())
     }
 
-    /// Keeps an answer. False if the key was used before, unless this ends what was begun then.
-    pub(super) fn keep(&mut self, answer: ChangeAnswer, now: UnixMillis) -> bool {
-        if !answer.ends && self.find(&answer.key_hash, now).is_some() {
+    /// Notes that a change is begun. An answer that ends what was begun is kept at once, since that is done, whatever comes
+    /// of telling the other nodes. False if the key was used before.
+    pub(super) fn begin(&mut self, answer: &ChangeAnswer, now: UnixMillis) -> bool {
+        if answer.ends {
+            self.end(answer.clone(), now);
+            return true;
+        }
+        if self.find(&answer.key_hash, now).is_some() {
             return false;
         }
+        self.end(ChangeAnswer { body: unfinished_body(), ..answer.clone() }, now);
+        true
+    }
+
+    /// Keeps the answer of a key in place of what was noted before.
+    pub(super) fn end(&mut self, answer: ChangeAnswer, now: UnixMillis) {
         self.forget(&answer.key_hash);
         if self.0.len() >= ANSWERS_MAX {
             self.0.pop_front();
         }
         self.0.push_back((now, answer));
-        true
     }
 
-    /// Forgets the answer of a key: nothing was done.
-    pub(super) fn forget(&mut self, key_hash: &[u8; 32]) {
+    /// Forgets a change that was begun: nothing was done.
+    pub(super) fn give_up(&mut self, answer: &ChangeAnswer) {
+        if !answer.ends {
+            self.forget(&answer.key_hash);
+        }
+    }
+
+    fn forget(&mut self, key_hash: &[u8; 32]) {
         self.0.retain(|(_, answer)| answer.key_hash != *key_hash);
     }
 }
@@ -56,14 +74,23 @@ mod tests {
         let found = |book: &AnswerBook, now: i64| {
             book.find(&answer(1, "", false).key_hash, at(now)).map(|answer| answer.body)
         };
-        assert!(book.keep(answer(1, "begun", false), at(5)));
-        assert!(!book.keep(answer(1, "again", false), at(6)));
-        assert_eq!(found(&book, 7).as_deref(), Some("begun"));
-        assert!(book.keep(answer(1, "done", true), at(8)));
-        assert_eq!(found(&book, 9).as_deref(), Some("done"));
+        let begun = unfinished_body();
+        assert!(book.begin(&answer(1, "done", false), at(5)));
+        assert!(!book.begin(&answer(1, "again", false), at(6)));
+        assert_eq!(found(&book, 7), Some(begun.clone()), "nobody knows yet whether it is done");
+        book.end(answer(1, "done", false), at(7));
+        assert_eq!(found(&book, 8).as_deref(), Some("done"));
+        book.give_up(&answer(1, "done", false));
+        assert_eq!(found(&book, 8), None);
+        // What ends a change that was begun stays, whatever comes after it.
+        assert!(
+            book.begin(&answer(1, "begun", false), at(8)) && book.begin(&answer(1, "ended", true), at(8))
+        );
+        book.give_up(&answer(1, "ended", true));
+        assert_eq!(found(&book, 9).as_deref(), Some("ended"));
         assert_eq!(found(&book, 8 + KEPT), None);
         for key in 0..2_000 {
-            book.keep(answer(key + 2, "other", false), at(10));
+            book.begin(&answer(key + 2, "other", false), at(10));
         }
         assert_eq!((book.0.len(), found(&book, 10)), (ANSWERS_MAX, None));
     }

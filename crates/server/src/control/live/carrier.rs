@@ -9,7 +9,7 @@ use tidegate_database::{
     AuditEntry, ChangeAnswer, Database, DatabaseError, LiveChange, LiveChangeOutcome, LiveHead, UnixMillis,
 };
 use tidegate_redis::{
-    NewLiveEntry, SharedLiveChange, SharedLiveEntry, SharedLiveHead, SharedLiveOutcome, StoreError,
+    LinkError, NewLiveEntry, SharedLiveChange, SharedLiveEntry, SharedLiveHead, SharedLiveOutcome, StoreError,
 };
 
 use super::entry::{LiveEntry, LiveKind};
@@ -20,6 +20,9 @@ use crate::node::store::SharedRedisStore;
 
 /// How many entries are read at once: few enough for the deadline of a call to Redis.
 const PAGE: u32 = 250;
+
+/// How many more entries there may be on Redis of those that must not be refused.
+const URGENT_ENTRIES: usize = 1_000;
 
 /// The carrier of a node.
 pub(super) enum LiveCarrier<'n> {
@@ -51,11 +54,18 @@ pub(crate) async fn told_uses(
 
 /// Why a carrier does not answer.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum CarrierError {
+pub(crate) enum CarrierError {
     #[error(transparent)]
     Database(#[from] DatabaseError),
     #[error("the store does not answer: {0}")]
     Redis(#[from] StoreError),
+}
+
+impl CarrierError {
+    /// Was nothing done for certain? There was no connection.
+    pub(super) fn is_undone(&self) -> bool {
+        matches!(self, CarrierError::Redis(StoreError::Link(LinkError::Down(_)) | StoreError::BreakerOpen))
+    }
 }
 
 /// An entry that was added or removed.
@@ -77,33 +87,46 @@ impl<'n> LiveCarrier<'n> {
         }
     }
 
-    /// What is new after `seen`; `None` if nobody carries anything.
-    pub(super) async fn news(&self, seen: LiveHead) -> Result<Option<CarriedPage<LiveNews>>, CarrierError> {
-        let (head, news): (LiveHead, Vec<LiveNews>) = match self {
+    /// What comes after a sequence, for whoever has seen a head; `None` if nobody carries anything.
+    pub(super) async fn news(
+        &self,
+        seen: LiveHead,
+        after: u64,
+    ) -> Result<Option<CarriedPage<LiveNews>>, CarrierError> {
+        let (head, news, is_anew): (LiveHead, Vec<LiveNews>, bool) = match self {
             LiveCarrier::Memory => return Ok(None),
             LiveCarrier::Database(database) => {
-                let page = database.live_page(seen, PAGE).await?;
+                let page = database.live_page(seen, after, PAGE).await?;
                 let news = page.entries.into_iter().map(|row| LiveNews {
                     id: row.id.clone(),
                     sequence: row.sequence,
                     entry: if row.removed_at.is_some() { None } else { LiveEntry::of_row(row) },
                 });
-                (page.head, news.collect())
+                (page.head, news.collect(), page.is_anew)
             }
             LiveCarrier::Redis(shared) => {
                 let seen = SharedLiveHead { epoch: seen.epoch, sequence: seen.sequence };
-                let page = shared.store.live_page(seen, PAGE).await?;
+                let page = shared.store.live_page(seen, after, PAGE).await?;
                 let news = |entry: SharedLiveEntry| LiveNews {
                     entry: if entry.is_removed { None } else { LiveEntry::of_text(&entry) },
                     id: entry.id,
                     sequence: entry.sequence,
                 };
                 let head = LiveHead { epoch: page.head.epoch, sequence: page.head.sequence };
-                (head, page.entries.into_iter().map(news).collect())
+                (head, page.entries.into_iter().map(news).collect(), page.is_anew)
             }
         };
         let is_last = news.len() < PAGE as usize;
-        Ok(Some(CarriedPage { head, news, is_last }))
+        Ok(Some(CarriedPage { head, news, is_anew, is_last }))
+    }
+
+    /// Forgets what nobody needs to learn of any more: what resets and grants were about.
+    pub(super) async fn tidy(&self, now: UnixMillis) -> Result<(), CarrierError> {
+        match self {
+            LiveCarrier::Memory => Ok(()),
+            LiveCarrier::Database(database) => Ok(database.purge_live(now, LiveKind::Keys.as_str()).await?),
+            LiveCarrier::Redis(shared) => Ok(shared.store.tidy_live().await?),
+        }
     }
 
     /// Tells the other nodes when entries were used. In memory each node knows its own.
@@ -151,6 +174,8 @@ impl<'n> LiveCarrier<'n> {
         (audit, answer): (Vec<AuditEntry>, Option<ChangeAnswer>),
         now: UnixMillis,
     ) -> Result<LiveChangeOutcome, CarrierError> {
+        // However many other entries there are, all limits can be switched off.
+        let is_urgent = add.iter().any(|entry| entry.kind == LiveKind::KillSwitch);
         match self {
             LiveCarrier::Memory => Ok(LiveChangeOutcome::Changed(0)),
             // It has no audit.
@@ -164,6 +189,7 @@ impl<'n> LiveCarrier<'n> {
                     audit,
                     answer,
                     brief_kind: LiveKind::Keys.as_str(),
+                    is_urgent,
                 };
                 Ok(database.change_live(change).await?)
             }
@@ -179,7 +205,7 @@ impl<'n> LiveCarrier<'n> {
                 let change = SharedLiveChange {
                     remove: remove.to_vec(),
                     add: add.iter().map(entry).collect(),
-                    most: LIVE_SHARED_MAX,
+                    most: if is_urgent { LIVE_SHARED_MAX + URGENT_ENTRIES } else { LIVE_SHARED_MAX },
                     is_brief: remove.is_empty() && add.iter().all(|entry| entry.kind == LiveKind::Keys),
                 };
                 Ok(match shared.store.change_live(&change).await? {

@@ -7,7 +7,7 @@ use tidegate_redis::WakeTopic;
 
 use super::carrier::{CarrierError, LiveCarrier};
 use super::entry::{LiveBody, LiveEntry};
-use super::following::apply;
+use super::following::{apply, catch_up};
 use crate::bounds::LIVE_ENTRIES_MAX;
 use crate::control::access::new_id;
 use crate::control::api::{ApiCall, ApiError};
@@ -121,6 +121,21 @@ impl LiveDeed {
     }
 }
 
+impl LiveEntry {
+    /// The entry with an id, if it holds: also if another node has added it just now.
+    ///
+    /// # Errors
+    /// When this node does not know the entry, and the carrier does not answer.
+    pub(crate) async fn newest(call: &ApiCall, id: &str) -> Result<Option<LiveEntry>, ApiError> {
+        let known = || call.control().live().entry(id, unix_millis(call.now));
+        if let Some(entry) = known() {
+            return Ok(Some(entry));
+        }
+        catch_up(&call.node).await?;
+        Ok(known())
+    }
+}
+
 /// Writes a change to the carrier, and wakes the other nodes.
 pub(super) async fn write(
     call: &ApiCall,
@@ -141,22 +156,31 @@ pub(super) async fn write(
                 .to_owned(),
         )
     };
-    if add.iter().any(|entry| board.count(entry.kind, now) >= LIVE_ENTRIES_MAX) {
-        return Err(full());
-    }
     let here = answer.clone().filter(|_| call.control().database().is_none());
-    if here.clone().is_some_and(|answer| !board.answers().keep(answer, now)) {
+    if here.as_ref().is_some_and(|answer| !board.answers().begin(answer, now)) {
         return Err(key_used());
     }
-    let changed = LiveCarrier::of(&call.node).change(remove, add, (audit, answer), now).await;
-    if let (Some(answer), false) = (&here, matches!(changed, Ok(LiveChangeOutcome::Changed(_)))) {
-        board.answers().forget(&answer.key_hash);
+    let changed = match add.iter().any(|entry| board.count(entry.kind, now) >= LIVE_ENTRIES_MAX) {
+        true => Ok(LiveChangeOutcome::Full),
+        false => LiveCarrier::of(&call.node).change(remove, add, (audit, answer), now).await,
+    };
+    if let Some(answer) = here {
+        match &changed {
+            Ok(LiveChangeOutcome::Changed(_)) => board.answers().end(answer, now),
+            Ok(_) => board.answers().give_up(&answer),
+            Err(error) if error.is_undone() => board.answers().give_up(&answer),
+            // It may have been done or not: whoever repeats it is told so.
+            Err(_) => {}
+        }
     }
     match changed? {
         LiveChangeOutcome::Changed(_) => {}
         LiveChangeOutcome::Full => return Err(full()),
         LiveChangeOutcome::KeyUsed => return Err(key_used()),
         LiveChangeOutcome::Unknown => {
+            // Somebody was faster, or the carrier has lost it: then this node is not to keep it in force.
+            board.place.doubt();
+            catch_up(&call.node).await?;
             let name = remove.first().cloned().unwrap_or_default();
             return Err(ApiError::NotFound { what: "live entry", name });
         }

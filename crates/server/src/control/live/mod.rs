@@ -20,16 +20,20 @@ pub(crate) mod overrides;
 pub(crate) mod reduced;
 mod renumbering;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tidegate::Nanos;
 use tidegate::engine::OverrideUse;
 use tidegate_database::UnixMillis;
 use tidegate_policy::PathSpelling;
 
 pub(super) use following::follow;
 
+pub(crate) use following::catch_up;
+
+use acting::OwnActions;
 use answers::AnswerBook;
 use entry::{LiveEntry, LiveKind};
 use overrides::{CompiledOverrides, ToldUses};
@@ -44,10 +48,12 @@ pub(crate) struct LiveBoard {
     place: FollowedPlace,
     /// Do the settings switch all limits off? Then no entry switches them on.
     forced_kill_switch: AtomicBool,
-    /// The ids of actions that this node has done already, because it was asked for them; the last at the end.
-    done: Mutex<VecDeque<String>>,
+    /// The actions that this node does because it was asked for them.
+    done: Mutex<OwnActions>,
     /// The answers to changes with an idempotency key, if there is no database.
     answers: Mutex<AnswerBook>,
+    /// When the carrier was last told to forget what has ended, by the monotonic clock.
+    tidied: Mutex<Option<Nanos>>,
 }
 
 #[derive(Debug, Default)]

@@ -16,6 +16,7 @@ use super::account;
 use crate::bounds::{TRUST_KEPT_MAX, TRUST_SHARED_MAX};
 use crate::control::api::ApiError;
 use crate::control::carried::CarriedPage;
+use crate::control::changing::IdempotencyKey;
 use crate::control::startup::unix_millis;
 use crate::node::Node;
 use crate::node::store::SharedRedisStore;
@@ -49,8 +50,8 @@ pub(super) struct AccountNews {
 
 /// A change of several accounts that failed after some of them.
 pub(super) struct PartlyChanged {
-    /// How many were changed, the first of them.
-    pub(super) done: usize,
+    /// How many were changed by now, and were not before.
+    pub(super) changed: usize,
     pub(super) error: ApiError,
 }
 
@@ -67,23 +68,27 @@ impl<'n> TrustCarrier<'n> {
         }
     }
 
-    /// What is new after `seen`; `None` if nobody carries anything.
-    pub(super) async fn news(&self, seen: LiveHead) -> Result<Option<CarriedPage<AccountNews>>, ApiError> {
+    /// What comes after a sequence, for whoever has seen a head; `None` if nobody carries anything.
+    pub(super) async fn news(
+        &self,
+        seen: LiveHead,
+        after: u64,
+    ) -> Result<Option<CarriedPage<AccountNews>>, ApiError> {
         Ok(Some(match self {
             TrustCarrier::Memory => return Ok(None),
             TrustCarrier::Database(database) => {
-                let page = database.trust_page(seen, PAGE).await?;
+                let page = database.trust_page(seen, after, PAGE).await?;
                 let is_last = page.rows.len() < PAGE as usize;
                 let news = page.rows.into_iter().map(|row| AccountNews {
                     account: row.body.and_then(|body| account::read(body.as_bytes())),
                     user: row.user,
                     sequence: row.sequence,
                 });
-                CarriedPage { head: page.head, news: news.collect(), is_last }
+                CarriedPage { head: page.head, news: news.collect(), is_anew: page.is_anew, is_last }
             }
             TrustCarrier::Redis(shared) => {
                 let seen = SharedLiveHead { epoch: seen.epoch, sequence: seen.sequence };
-                let page = shared.store.trust_page(seen, SHARED_PAGE).await.map_err(unanswered)?;
+                let page = shared.store.trust_page(seen, after, SHARED_PAGE).await.map_err(unanswered)?;
                 let is_last = page.accounts.len() < SHARED_PAGE as usize;
                 let news = page.accounts.into_iter().map(|known| AccountNews {
                     account: account::read(&known.text),
@@ -91,7 +96,7 @@ impl<'n> TrustCarrier<'n> {
                     sequence: known.sequence,
                 });
                 let head = LiveHead { epoch: page.head.epoch, sequence: page.head.sequence };
-                CarriedPage { head, news: news.collect(), is_last }
+                CarriedPage { head, news: news.collect(), is_anew: page.is_anew, is_last }
             }
         }))
     }
@@ -118,34 +123,47 @@ pub(super) async fn change_in_database(
     }
 }
 
-/// Changes accounts on Redis, some at a time.
+/// Changes accounts on Redis, some at a time; with an idempotency key each of these parts once. Returns how many were changed
+/// that were not before.
 pub(super) async fn change_on_redis(
     shared: &SharedRedisStore,
     users: &[String],
     edit: AccountEdit<'_>,
+    once: Option<&IdempotencyKey>,
     wall: Nanos,
-) -> Result<(), PartlyChanged> {
+) -> Result<usize, PartlyChanged> {
+    let mut changed = 0;
     for (index, some) in users.chunks(SHARED_CHANGE).enumerate() {
-        let changed = change_some_on_redis(shared, some, edit, wall).await;
-        let done = index * SHARED_CHANGE;
-        let told = |error| match error {
-            ApiError::Unavailable(why) if done > 0 => ApiError::Unavailable(format!(
-                "{why}; the {done} users up to `{}`, in the order of their names, are done: repeat the others",
-                users[done - 1]
-            )),
-            other => other,
-        };
-        changed.map_err(|error| PartlyChanged { done, error: told(error) })?;
+        let mark = once.map(|key| key.part(index));
+        match change_some_on_redis(shared, some, edit, mark, wall).await {
+            Ok(true) => changed += some.len(),
+            Ok(false) => {}
+            Err(ApiError::Unavailable(why)) if index > 0 => {
+                let done = index * SHARED_CHANGE;
+                let next = match once {
+                    Some(_) => "repeat it with the same Idempotency-Key, and only the others are changed",
+                    None => "repeat the others",
+                };
+                let error = ApiError::Unavailable(format!(
+                    "{why}; the {done} users up to `{}`, in the order of their names, are done: {next}",
+                    users[done - 1]
+                ));
+                return Err(PartlyChanged { changed, error });
+            }
+            Err(error) => return Err(PartlyChanged { changed, error }),
+        }
     }
-    Ok(())
+    Ok(changed)
 }
 
+/// False: a change with this mark was made before.
 async fn change_some_on_redis(
     shared: &SharedRedisStore,
     users: &[String],
     edit: AccountEdit<'_>,
+    mark: Option<[u8; 32]>,
     wall: Nanos,
-) -> Result<(), ApiError> {
+) -> Result<bool, ApiError> {
     for _ in 0..ATTEMPTS {
         let found = shared.store.trust_accounts(users).await.map_err(unanswered)?;
         let edits = found.into_iter().map(|known| {
@@ -154,9 +172,10 @@ async fn change_some_on_redis(
             let lasts = account::end(&account).map(|end| end.saturating_sub(wall));
             SharedAccountEdit { account: SharedAccount { text, ..known }, lasts }
         });
-        let change = SharedTrustChange { edits: edits.collect(), most: TRUST_SHARED_MAX };
+        let change = SharedTrustChange { edits: edits.collect(), most: TRUST_SHARED_MAX, mark };
         match shared.store.change_trust(&change).await.map_err(unanswered)? {
-            SharedTrustOutcome::Changed(_) => return Ok(()),
+            SharedTrustOutcome::Changed(_) => return Ok(true),
+            SharedTrustOutcome::Repeated => return Ok(false),
             SharedTrustOutcome::Full => return Err(full(TRUST_SHARED_MAX)),
             SharedTrustOutcome::Stale => {}
         }

@@ -111,7 +111,7 @@ async fn change(
     edit: AccountEdit<'_>,
     once: Option<(IdempotencyKey, Value)>,
 ) -> Result<(), ApiError> {
-    let (call, book, count) = (deed.call, trust_book(deed.call)?, users.len());
+    let (call, book, mut count) = (deed.call, trust_book(deed.call)?, users.len());
     if count == 0 && once.is_none() {
         return Ok(());
     }
@@ -133,9 +133,9 @@ async fn change(
         }
     } else {
         let mut repeated = call.control().trust().repeated.lock().await;
-        let key = once.map(|(key, _)| key.hashes());
-        if let Some((key, request)) = &key {
-            match repeated.of(key, request, call.now) {
+        let key = once.map(|(key, _)| key);
+        if let Some((key, request)) = key.map(|key| key.hashes()) {
+            match repeated.of(&key, &request, call.now) {
                 KeyUse::New => {}
                 KeyUse::Done => return Ok(()),
                 KeyUse::Other => return Err(IdempotencyKey::conflict()),
@@ -143,20 +143,24 @@ async fn change(
         }
         match TrustCarrier::of(&call.node) {
             TrustCarrier::Redis(shared) => {
-                let changed = change_on_redis(shared, &users, edit, call.now).await;
-                changed.map_err(|PartlyChanged { done, error }| {
-                    if done > 0 {
+                let changed = change_on_redis(shared, &users, edit, key.as_ref(), call.now).await;
+                count = changed.map_err(|PartlyChanged { changed, error }| {
+                    if changed > 0 {
                         // These users are changed, whatever the caller is told.
                         waking::wake(&call.node, WakeTopic::Trust);
-                        deed.tell(done);
+                        deed.tell(changed);
                     }
                     error
                 })?;
             }
             _ => change_in_memory(book, &users, edit, call.now)?,
         }
-        if let Some((key, request)) = key {
+        if let Some((key, request)) = key.map(|key| key.hashes()) {
             repeated.add(key, request, call.now);
+        }
+        if count == 0 {
+            // Another node has done it for this key.
+            return Ok(());
         }
     }
     waking::wake(&call.node, WakeTopic::Trust);

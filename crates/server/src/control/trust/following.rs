@@ -64,8 +64,8 @@ impl Carried for FollowedAccounts<'_> {
         news.sequence
     }
 
-    async fn page(&self, seen: LiveHead) -> Result<Option<CarriedPage<AccountNews>>, ApiError> {
-        TrustCarrier::of(self.node).news(seen).await
+    async fn page(&self, seen: LiveHead, after: u64) -> Result<Option<CarriedPage<AccountNews>>, ApiError> {
+        TrustCarrier::of(self.node).news(seen, after).await
     }
 
     async fn take(&self, news: Vec<AccountNews>) {

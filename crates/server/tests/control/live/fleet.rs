@@ -227,6 +227,24 @@ impl LiveFleet {
         !ready["degraded"].as_array().expect("a list").iter().any(|reason| reason["reason"] == "store")
     }
 
+    /// Lets Redis write what it has to its file.
+    pub(super) fn save_redis(&self) {
+        let redis = self.redis.as_ref().expect("this fleet has a Redis");
+        assert_eq!(redis.cli(&["SAVE"]), "OK");
+    }
+
+    /// Starts Redis again with what its file has.
+    pub(super) fn restart_redis(&mut self) {
+        let redis = self.redis.as_mut().expect("this fleet has a Redis");
+        redis.kill();
+        redis.restart();
+    }
+
+    /// The answer of Redis to a command.
+    pub(super) fn redis(&self, command: &[&str]) -> String {
+        self.redis.as_ref().expect("this fleet has a Redis").cli(command)
+    }
+
     /// Takes Redis away.
     pub(super) fn lose_redis(&mut self) {
         self.redis = None;

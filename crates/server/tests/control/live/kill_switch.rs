@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::fleet::{LiveFleet, PATIENCE, Shared, in_seconds, user};
+use crate::control::fleet_node::send_to;
 use crate::support::within;
 
 #[test]
@@ -57,12 +58,53 @@ fn the_kill_switch_is_on_everywhere_until_it_is_switched_off() {
     }
 }
 
+/// Whichever nodes are asked, one right after the other: the last call counts.
+#[test]
+fn the_last_call_counts_on_every_node() {
+    for shared in [Shared::Strict, Shared::Hybrid, Shared::Database, Shared::Both] {
+        let fleet = LiveFleet::start(shared);
+        let put = |node: usize, body: &Value| fleet.api(node, "PUT", "/kill-switch", body).expect(200).json();
+        let on = |reason: &str, seconds| json!({ "state": "allow", "reason": reason, "until": in_seconds(seconds) });
+        for round in 0..10 {
+            put(round % 3, &on("long", 7_200));
+            let shorter = put((round + 1) % 3, &on("short", 600));
+            assert_eq!(shorter["reason"], "short", "{shared:?}");
+            assert_eq!(put((round + 2) % 3, &json!({ "state": "off" })), json!({ "state": "off" }));
+            let seen = fleet.api(round % 3, "PUT", "/kill-switch", &json!({ "state": "off" })).expect(200);
+            assert_eq!(seen.json(), json!({ "state": "off" }), "{shared:?}: nothing is left");
+        }
+        // At the same time.
+        std::thread::scope(|scope| {
+            for node in 0..3 {
+                let (address, body) = (fleet.servers[node].socket("admin"), on("many", 600).to_string());
+                scope.spawn(move || {
+                    for _ in 0..5 {
+                        send_to(address, "PUT /kill-switch", "application/json", &[], &body).expect(200);
+                    }
+                });
+            }
+        });
+        put(0, &json!({ "state": "off" }));
+        fleet.all_say("ok", &user("1"));
+    }
+}
+
+#[test]
+fn nobody_is_told_off_while_that_is_not_known() {
+    let mut fleet = LiveFleet::start(Shared::Strict);
+    fleet.api(0, "PUT", "/kill-switch", &json!({ "state": "off" })).expect(200);
+    fleet.lose_redis();
+    fleet.api(0, "PUT", "/kill-switch", &json!({ "state": "off" })).expect(503);
+}
+
 #[test]
 fn wrong_states_are_refused() {
     let fleet = LiveFleet::start(Shared::Nothing);
     for body in [
         json!({ "state": "deny", "reason": "x" }),
         json!({ "state": "allow" }),
+        json!({ "state": "allow", "reason": "" }),
+        json!({ "state": "allow", "reason": " \t " }),
         json!({ "state": "allow", "reason": "x", "until": in_seconds(8 * 24 * 3_600) }),
         json!({ "state": "allow", "reason": "x", "until": "2001-01-01T00:00:00Z" }),
         json!({ "state": "off", "until": in_seconds(60) }),
@@ -71,4 +113,8 @@ fn wrong_states_are_refused() {
         assert_eq!(refused.status, 422, "{body}: {}", refused.body);
     }
     fleet.api(0, "PUT", "/kill-switch", &json!({ "state": "off" })).expect(200);
+    // A blank is no reason, and hides none.
+    let on = json!({ "state": "allow", "reason": "  " });
+    let switched = fleet.api(0, "PUT", "/kill-switch?reason=%20incident%20", &on).expect(200).json();
+    assert_eq!(switched["reason"], "incident");
 }

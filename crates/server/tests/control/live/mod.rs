@@ -9,6 +9,7 @@ mod keys;
 mod kill_switch;
 mod lasting;
 mod looked_up;
+mod lost;
 mod overrides;
 mod penalties;
 mod trust;

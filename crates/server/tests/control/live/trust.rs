@@ -123,6 +123,40 @@ fn a_repeated_batch_is_counted_once() {
     }
 }
 
+/// On Redis a batch is written in parts: when one fails, a repetition does only what is left, on whatever node.
+#[test]
+fn a_batch_that_failed_in_the_middle_is_counted_once() {
+    let fleet = LiveFleet::start(Shared::Strict);
+    let outcomes: Vec<Value> =
+        (0..250).map(|number| json!({ "user": format!("u{number:03}"), "successes": 1 })).collect();
+    let batch = json!({ "outcomes": outcomes });
+    let users = "tidegate:1:{trust}:users";
+    fleet.api(0, "PUT", "/trust/other", &json!({ "email_verified": true })).expect(200);
+    // What nobody can read, of a user of the second hundred.
+    fleet.redis(&["ZADD", users, "0", "u150\nbroken"]);
+    for _ in 0..2 {
+        let failed = fleet.api_once(0, "nightly", "/trust/outcomes", &batch).expect(503);
+        assert!(failed.body.contains("the 100 users up to `u099`"), "{}", failed.body);
+    }
+    fleet.redis(&["ZREM", users, "u150\nbroken"]);
+    for node in [1, 0, 2] {
+        let counted = fleet.api_once(node, "nightly", "/trust/outcomes", &batch).expect(200);
+        assert_eq!(counted.json(), json!({ "users": 250 }));
+    }
+    for name in ["u000", "u099", "u100", "u249"] {
+        let path = format!("/trust/{name}");
+        within(PATIENCE, &format!("{name} is counted"), || {
+            let seen = fleet.api(0, "GET", &path, &Value::Null).expect(200).json();
+            assert_ne!(seen["outcomes"]["successes"], 2, "{name} is counted twice");
+            seen["outcomes"] == json!({ "successes": 1, "failures": 0 })
+        });
+    }
+    within(PATIENCE, "the events have each user once", || {
+        let counts = fleet.events("trust_changed").into_iter().filter_map(|event| event["count"].as_u64());
+        counts.sum::<u64>() == 251
+    });
+}
+
 /// No outcome is lost when many tell outcomes of the same users to all nodes at once, in batches longer than one call to
 /// Redis changes.
 #[test]

@@ -11,6 +11,7 @@ use crate::control::api::query::REASON;
 use crate::control::api::route::{Answering, ApiRoute, RouteAccess, TenantRule};
 use crate::control::api::shape::{AnswerShape, BodyShape, JsonShape};
 use crate::control::api::{ApiAnswer, ApiCall, ApiError, rfc3339};
+use crate::control::live::catch_up;
 use crate::control::live::changing::{LiveDeed, new_live_id};
 use crate::control::live::entry::{LiveBody, LiveEntry, LiveKind};
 use crate::control::startup::unix_millis;
@@ -19,6 +20,9 @@ use crate::observe::EventName;
 /// How long it stays on if nobody says until when, and at most, in milliseconds.
 const LASTS: i64 = 60 * 60 * 1_000;
 const LASTS_MAX: i64 = 7 * 24 * 60 * 60 * 1_000;
+
+/// How often a change is tried while others change the state at the same time.
+const ATTEMPTS: usize = 16;
 
 /// The state to switch to.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -85,9 +89,7 @@ fn show(call: ApiCall) -> Answering {
 fn switch(call: ApiCall) -> Answering {
     Box::pin(async move {
         let wanted: WantedKillSwitch = call.json()?;
-        let (reason, now) = (reason(&call, wanted.reason)?, unix_millis(call.now));
-        let remove: Vec<String> =
-            call.control().live().kill_switches(now).into_iter().map(|entry| entry.id).collect();
+        let reason = reason(&call, wanted.reason)?;
         let (add, kind) = match wanted.state.as_str() {
             "allow" => (vec![on(&call, wanted.until.as_deref(), reason.as_ref())?], "on"),
             "off" if wanted.until.is_some() => {
@@ -105,14 +107,37 @@ fn switch(call: ApiCall) -> Answering {
             "off" => (vec![], "off"),
             _ => return Err(unprocessable("/state", "it must be `off` or `allow`")),
         };
-        if !(remove.is_empty() && add.is_empty()) {
-            let (event, until) = (EventName::KillSwitchChanged, add.first().and_then(|entry| entry.until));
-            let more = until.map_or(Value::Null, |until| json!({ "until": rfc3339(until) }));
-            let deed = LiveDeed { remove, add, event, who: Value::Null, kind, reason, more, answer: None };
-            deed.run(&call).await?;
-        }
+        replace(&call, &add, kind, reason.as_deref()).await?;
         Ok(ApiAnswer::json(&KillSwitchState::of(&call)))
     })
+}
+
+/// Puts the new state in the place of everything that anybody has switched, on whatever node.
+async fn replace(
+    call: &ApiCall,
+    add: &[LiveEntry],
+    kind: &'static str,
+    reason: Option<&str>,
+) -> Result<(), ApiError> {
+    for _ in 0..ATTEMPTS {
+        // What this node does not know yet would stay in force.
+        catch_up(&call.node).await?;
+        let known = call.control().live().kill_switches(unix_millis(call.now));
+        let remove: Vec<String> = known.into_iter().map(|entry| entry.id).collect();
+        if remove.is_empty() && add.is_empty() {
+            return Ok(());
+        }
+        let (event, until) = (EventName::KillSwitchChanged, add.first().and_then(|entry| entry.until));
+        let more = until.map_or(Value::Null, |until| json!({ "until": rfc3339(until) }));
+        let (add, reason) = (add.to_vec(), reason.map(str::to_owned));
+        let deed = LiveDeed { remove, add, event, who: Value::Null, kind, reason, more, answer: None };
+        match deed.run(call).await {
+            // Somebody else has switched it meanwhile.
+            Err(ApiError::NotFound { .. }) => {}
+            done => return done,
+        }
+    }
+    Err(ApiError::Unavailable("others switch it all the time: repeat it".to_owned()))
 }
 
 /// The entry that switches it on.

@@ -221,7 +221,7 @@ fn remove(call: ApiCall) -> Answering {
     Box::pin(async move {
         let (id, sight) = (call.path.get(0).to_owned(), sight(&call).await?);
         let unknown = || ApiError::NotFound { what: "live entry", name: id.chars().take(256).collect() };
-        let entry = call.control().live().entry(&id, unix_millis(call.now));
+        let entry = LiveEntry::newest(&call, &id).await?;
         let entry = entry.filter(|entry| entry.is_gate() && sees(&sight, entry)).ok_or_else(unknown)?;
         check_own(&sight, &entry)?;
         let reason = reason(&call, None)?;
@@ -241,13 +241,12 @@ fn remove(call: ApiCall) -> Answering {
 pub(super) fn reason(call: &ApiCall, in_body: Option<String>) -> Result<Option<String>, ApiError> {
     // The query and the header are checked also where the body has a reason.
     let elsewhere = call.reason()?;
-    match in_body {
-        Some(reason) if reason.len() > REASON_BYTES_MAX => {
-            Err(unprocessable("/reason", "it is longer than 1,024 bytes"))
-        }
-        Some(reason) => Ok(Some(reason)),
-        None => Ok(elsewhere),
+    if in_body.as_ref().is_some_and(|reason| reason.len() > REASON_BYTES_MAX) {
+        return Err(unprocessable("/reason", "it is longer than 1,024 bytes"));
     }
+    // Blanks are no reason.
+    let mut told = [in_body, elsewhere].into_iter().flatten().map(|reason| reason.trim().to_owned());
+    Ok(told.find(|reason| !reason.is_empty()))
 }
 
 /// When an entry ends.

@@ -290,7 +290,8 @@ fn list(call: ApiCall) -> Answering {
 /// `GET /overrides/{id}`
 fn show(call: ApiCall) -> Answering {
     Box::pin(async move {
-        let (entry, overridden, _) = find(&call).await?;
+        let entry = call.control().live().entry(call.path.get(0), unix_millis(call.now));
+        let (entry, overridden, _) = seen(&call, entry).await?;
         let told = told_use(&call, &entry).await?;
         Ok(ApiAnswer::json(&OverrideAnswer::of(&entry, &overridden, told, &call)))
     })
@@ -299,7 +300,8 @@ fn show(call: ApiCall) -> Answering {
 /// `DELETE /overrides/{id}`
 fn remove(call: ApiCall) -> Answering {
     Box::pin(async move {
-        let (entry, overridden, sight) = find(&call).await?;
+        let entry = LiveEntry::newest(&call, call.path.get(0)).await?;
+        let (entry, overridden, sight) = seen(&call, entry).await?;
         check_own(&sight, &entry)?;
         let reason = reason(&call, None)?;
         let told = told_use(&call, &entry).await?;
@@ -340,11 +342,14 @@ async fn told_uses(call: &ApiCall, ids: &[String]) -> Result<HashMap<String, Uni
     Ok(carrier::told_uses(&call.node, LiveKind::Override, ids).await?)
 }
 
-/// The override that the path names, if the caller sees it, and what the caller sees.
-async fn find(call: &ApiCall) -> Result<(LiveEntry, OverrideBody, Sight), ApiError> {
+/// The override that the path names, if there is one and the caller sees it, and what the caller sees.
+async fn seen(
+    call: &ApiCall,
+    entry: Option<LiveEntry>,
+) -> Result<(LiveEntry, OverrideBody, Sight), ApiError> {
     let (id, sight) = (call.path.get(0).to_owned(), sight(call).await?);
     let unknown = || ApiError::NotFound { what: "override", name: id.chars().take(256).collect() };
-    let entry = call.control().live().entry(&id, unix_millis(call.now)).ok_or_else(unknown)?;
+    let entry = entry.ok_or_else(unknown)?;
     let overridden = entry.body.overridden.clone().filter(|_| sees(&sight, &entry)).ok_or_else(unknown)?;
     Ok((entry, overridden, sight))
 }

@@ -3,6 +3,9 @@
 //! A carrier (the database, else the shared Redis) keeps it and gives every change a sequence. Each node remembers how far
 //! it has read ([`FollowedPlace`]) and reads what came after. It looks at intervals, and at once when it is told that there
 //! may be news: by PostgreSQL, or by another node.
+//!
+//! A carrier may go back: Redis starts with an older file, a replica takes over that has not everything, a backup is restored.
+//! It then does not know the head that the node has seen, and everything is read anew.
 
 use std::fmt::Display;
 use std::sync::{Mutex, PoisonError};
@@ -27,6 +30,8 @@ const TOO_LONG: Nanos = Nanos::from_secs(30 * 60);
 pub(super) struct CarriedPage<N> {
     pub(super) head: LiveHead,
     pub(super) news: Vec<N>,
+    /// Is it the beginning of everything? The carrier does not know the head that was seen.
+    pub(super) is_anew: bool,
     /// Is there nothing after it?
     pub(super) is_last: bool,
 }
@@ -40,10 +45,12 @@ pub(super) trait Carried {
 
     fn sequence(news: &Self::News) -> u64;
 
-    /// What is new after `seen`, and everything if the epoch is another one; `None` if nobody carries anything.
+    /// What comes after the sequence `after`, and everything if the carrier does not know the head that was seen; `None` if
+    /// nobody carries anything.
     fn page(
         &self,
         seen: LiveHead,
+        after: u64,
     ) -> impl Future<Output = Result<Option<CarriedPage<Self::News>>, Self::Error>> + Send;
 
     /// Adds what is new to what is known.
@@ -67,9 +74,14 @@ pub(super) struct FollowedPlace {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct SeenNews {
+    /// The head of the carrier when it last answered.
     head: LiveHead,
+    /// The sequence of the last news that were taken.
+    read: u64,
     /// When the carrier last answered, by the monotonic clock.
     answered: Option<Nanos>,
+    /// Does the carrier not have what this node knows?
+    is_doubted: bool,
 }
 
 impl Default for FollowedPlace {
@@ -112,17 +124,17 @@ impl FollowedPlace {
 
     /// Reads what is new. The caller has the turn.
     pub(super) async fn read<C: Carried>(&self, carried: &C, now: Nanos) -> Result<(), C::Error> {
-        let mut seen = self.start(now);
-        // Filled anew if the epoch changes; put in place as a whole.
-        let mut anew: Option<Vec<C::News>> = None;
-        while let Some(page) = carried.page(seen).await? {
-            if page.head.epoch != seen.epoch {
-                anew = Some(Vec::new());
-                seen = LiveHead { epoch: page.head.epoch, sequence: 0 };
+        let SeenNews { mut head, mut read, is_doubted, .. } = self.start(now);
+        // What is read from the beginning; put in place as a whole.
+        let (mut anew, mut is_sure) = (is_doubted.then(Vec::<C::News>::new), false);
+        while let Some(page) = carried.page(head, read).await? {
+            if page.is_anew {
+                (anew, read) = (Some(Vec::new()), 0);
             }
-            seen.sequence = page.news.last().map_or(seen.sequence, C::sequence);
+            head = page.head;
+            read = page.news.last().map_or(read, C::sequence);
             if page.is_last {
-                seen.sequence = seen.sequence.max(page.head.sequence);
+                read = read.max(head.sequence);
             }
             match &mut anew {
                 Some(all) => all.extend(page.news),
@@ -132,15 +144,24 @@ impl FollowedPlace {
                 && let Some(all) = anew.take()
             {
                 carried.replace(all).await;
+                is_sure = true;
             }
             if anew.is_none() {
-                self.set(SeenNews { head: seen, answered: Some(now) });
+                let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+                // A doubt from meanwhile stays.
+                let is_doubted = seen.is_doubted && !is_sure;
+                *seen = SeenNews { head, read, answered: Some(now), is_doubted };
             }
             if page.is_last {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// The carrier does not have what this node knows: the next time, everything is read anew.
+    pub(super) fn doubt(&self) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).is_doubted = true;
     }
 
     /// Notes that everything has been read once, and is in force.
@@ -161,14 +182,13 @@ impl FollowedPlace {
     }
 
     /// From where to read.
-    fn start(&self, now: Nanos) -> LiveHead {
-        let SeenNews { head, answered } = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_old = answered.is_some_and(|answered| now.saturating_sub(answered) > TOO_LONG);
-        if is_old { LiveHead::default() } else { head }
-    }
-
-    fn set(&self, seen: SeenNews) {
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+    fn start(&self, now: Nanos) -> SeenNews {
+        let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_old = seen.answered.is_some_and(|answered| now.saturating_sub(answered) > TOO_LONG);
+        if is_old || seen.is_doubted {
+            return SeenNews { is_doubted: true, ..SeenNews::default() };
+        }
+        seen
     }
 }
 
@@ -196,106 +216,4 @@ impl FollowLog {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-
-    /// A carrier that gives two changes at a time: of each name its sequence, or 0 if it was removed.
-    #[derive(Default)]
-    struct Names {
-        head: LiveHead,
-        changes: Vec<(&'static str, u64, bool)>,
-        is_away: bool,
-        known: Mutex<BTreeMap<&'static str, u64>>,
-        pages: Mutex<u32>,
-    }
-
-    impl Names {
-        fn change(&mut self, name: &'static str, is_there: bool) {
-            self.head.sequence += 1;
-            self.changes.retain(|(known, ..)| *known != name);
-            self.changes.push((name, self.head.sequence, is_there));
-        }
-
-        fn known(&self) -> Vec<&'static str> {
-            self.known.lock().unwrap().keys().copied().collect()
-        }
-
-        fn pages(&self) -> u32 {
-            std::mem::take(&mut self.pages.lock().unwrap())
-        }
-    }
-
-    impl Carried for Names {
-        type News = (&'static str, u64, bool);
-        type Error = &'static str;
-
-        fn sequence(news: &Self::News) -> u64 {
-            news.1
-        }
-
-        async fn page(&self, seen: LiveHead) -> Result<Option<CarriedPage<Self::News>>, Self::Error> {
-            if self.is_away {
-                return Err("away");
-            }
-            *self.pages.lock().unwrap() += 1;
-            let after = if seen.epoch == self.head.epoch { seen.sequence } else { 0 };
-            let news: Vec<_> =
-                self.changes.iter().filter(|(_, sequence, _)| *sequence > after).take(2).copied().collect();
-            Ok(Some(CarriedPage { head: self.head, is_last: news.len() < 2, news }))
-        }
-
-        async fn take(&self, news: Vec<Self::News>) {
-            let mut known = self.known.lock().unwrap();
-            for (name, sequence, is_there) in news {
-                let _before = if is_there { known.insert(name, sequence) } else { known.remove(name) };
-            }
-        }
-
-        async fn replace(&self, all: Vec<Self::News>) {
-            let there = all.into_iter().filter(|(.., is_there)| *is_there);
-            *self.known.lock().unwrap() = there.map(|(name, sequence, _)| (name, sequence)).collect();
-        }
-    }
-
-    #[tokio::test]
-    async fn what_is_new_is_read_page_by_page_and_everything_of_another_epoch() {
-        let (place, at) = (FollowedPlace::default(), Nanos::from_secs);
-        let mut names = Names { head: LiveHead { epoch: 7, sequence: 0 }, is_away: true, ..Names::default() };
-        assert_eq!(place.read(&names, at(1)).await, Err("away"));
-        names.is_away = false;
-        ["a", "b", "c", "d", "e"].into_iter().for_each(|name| names.change(name, true));
-        place.read(&names, at(1)).await.unwrap();
-        assert_eq!((names.known(), names.pages()), (vec!["a", "b", "c", "d", "e"], 3));
-        names.change("b", false);
-        place.read(&names, at(2)).await.unwrap();
-        assert_eq!((names.known(), names.pages()), (vec!["a", "c", "d", "e"], 1));
-        // Another epoch: what is not there any more is gone, though nobody has removed it.
-        names.head.epoch = 8;
-        names.changes.retain(|(name, ..)| *name != "a");
-        place.read(&names, at(3)).await.unwrap();
-        assert_eq!((names.known(), names.pages()), (vec!["c", "d", "e"], 3));
-        // What was removed is forgotten by the carrier after a while.
-        names.changes.retain(|(name, ..)| *name != "c");
-        place.read(&names, at(3 + 30 * 60)).await.unwrap();
-        assert_eq!(names.known(), ["c", "d", "e"]);
-        place.read(&names, at(4 + 60 * 60)).await.unwrap();
-        assert_eq!(names.known(), ["d", "e"]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_wake_up_ends_the_wait() {
-        let place = FollowedPlace::default();
-        let waited = async || {
-            let before = tokio::time::Instant::now();
-            place.wait(None, WakeTopic::Trust).await;
-            before.elapsed()
-        };
-        assert!(waited().await >= POLL_PAUSE);
-        // Those that came before count too, as one.
-        (0..3).for_each(|_| place.wake());
-        assert!(waited().await < POLL_PAUSE);
-        assert!(waited().await >= POLL_PAUSE);
-    }
-}
+mod tests;
