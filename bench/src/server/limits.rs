@@ -6,6 +6,7 @@ use tidegate::testing::Random;
 
 use super::control::CUSTOMERS;
 use super::tally::Verdicts;
+use super::wire::user_of;
 use crate::stopwatch::Stopwatch;
 
 /// The burst of a key.
@@ -76,6 +77,19 @@ limits:
   - {{ name: per-address, match: {{ host: {FORWARDED_HOST} }}, key: [ip], {all} }}
 "
     )
+}
+
+/// A draft of [`policy_of_modes`] with other numbers. All hot keys but one have plenty by it too; that one, one in eight
+/// requests, is nearly always denied.
+pub(crate) fn draft_of_modes() -> String {
+    let half = PLENTY / 2;
+    let less = format!("sustained: {{ rate: {half}, window: second }}, burst: {{ capacity: {half} }}");
+    let one = "sustained: { rate: 1, window: second }, burst: { capacity: 1 }";
+    let user = user_of(0);
+    policy_of_modes().replace(&plenty(), &less)
+        + &format!(
+            "  - {{ name: one-user, match: {{ plan: {HOT_THREE}, user: \"{user}\" }}, key: [user], {one} }}\n"
+        )
 }
 
 fn plenty() -> String {
@@ -166,7 +180,7 @@ mod tests {
 
     #[test]
     fn the_policies_are_valid() {
-        for policy in [policy(), policy_of_modes()] {
+        for policy in [policy(), policy_of_modes(), draft_of_modes()] {
             let policy = tidegate_policy::Policy::parse(&policy).expect("valid");
             assert!(policy.warnings.is_empty(), "{:?}", policy.warnings);
         }

@@ -96,7 +96,8 @@ const HEADS: &str = "SELECT id, name, warnings, created_at, ends_at, promoted, a
      ORDER BY created_at DESC, id";
 const ONE: &str = "SELECT * FROM candidates WHERE id = $1";
 const RUNNING: &str = "SELECT id, ends_at FROM candidates WHERE ends_at > $1 ORDER BY created_at, id";
-const END: &str = "UPDATE candidates SET ends_at = $1, promoted = $2 WHERE id = $3 AND ends_at > $1";
+const PROMOTE: &str = "UPDATE candidates SET ends_at = CASE WHEN ends_at < $1 THEN ends_at ELSE $1 END, promoted = $2 \
+     WHERE id = $3 AND promoted IS NULL";
 const REMOVE: &str = "DELETE FROM candidates WHERE id = $1";
 const IS_KNOWN: &str = "SELECT count(*) FROM candidates WHERE id = $1";
 const COUNT_RUNS: &str = "SELECT count(*) FROM candidate_runs WHERE candidate = $1 AND run <> $2";
@@ -195,14 +196,20 @@ impl Database {
         .await
     }
 
-    /// Ends a candidate that has become a version. One that has ended already stays as it is.
+    /// Ends a candidate that has become a version. One that has ended by itself keeps its end, and one that has become a
+    /// version before stays as it is.
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn end_candidate(&self, id: &str, promoted: u64, now: UnixMillis) -> Result<(), DatabaseError> {
+    pub async fn promote_candidate(
+        &self,
+        id: &str,
+        promoted: u64,
+        now: UnixMillis,
+    ) -> Result<(), DatabaseError> {
         self.within_deadline(async {
             let mut session = self.writer().await?;
-            session.execute(END, values![now, promoted, id]).await?;
+            session.execute(PROMOTE, values![now, promoted, id]).await?;
             session.commit().await
         })
         .await

@@ -90,6 +90,16 @@ pub trait Store: Send + Sync {
         now: Nanos,
     ) -> NowOrLater<'_, Result<Verdict, Self::Error>>;
 
+    /// The same store, for a policy that is tried out beside the one in force. Where a store remembers how its calls went,
+    /// what this one asks for in vain must not keep the other from being served.
+    #[must_use]
+    fn beside(self) -> Self
+    where
+        Self: Sized,
+    {
+        self
+    }
+
     /// Runs `poll`, which polls futures of [`Store::charge`] of this store and of its clones. A store on another server
     /// may gather what they begin, and run `poll` again to send it as one call. Each time `poll` must poll all of them that are
     /// pending, whether or not they were woken, and none that is ready.

@@ -7,6 +7,8 @@ pub(crate) mod resp;
 pub(crate) mod rls;
 mod template;
 
+pub(crate) use template::user_of;
+
 /// The client side of a connection.
 pub(crate) trait ClientProtocol {
     /// Writes what the protocol needs before the first request.

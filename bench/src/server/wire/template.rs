@@ -6,6 +6,11 @@ const HOLE: &[u8] = b"########";
 /// The prefix of a key; the digits follow.
 pub(super) const KEY: &str = "user:########";
 
+/// The user of requests with this key.
+pub(crate) fn user_of(key: u32) -> String {
+    format!("user:{key:08}")
+}
+
 /// The same as a tenant.
 pub(super) const TENANT: &str = "tenant-########";
 
@@ -54,6 +59,7 @@ mod tests {
         template.write(99_999_999, &mut out);
         assert_eq!(out, b"before <user:00001234><user:99999999>");
         assert_eq!(template.len(), 15);
+        assert_eq!(user_of(1_234), "user:00001234");
     }
 
     #[test]

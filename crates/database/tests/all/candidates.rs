@@ -59,12 +59,18 @@ async fn a_candidate_is_read_as_it_was_added(test: &TestDatabase) {
     assert_eq!(test.db.running_candidates(at(99)).await.unwrap(), [("a".to_owned(), at(100))]);
     assert_eq!(test.db.running_candidates(at(100)).await.unwrap(), []);
 
-    test.db.end_candidate("a", 8, at(50)).await.unwrap();
+    test.db.promote_candidate("a", 8, at(50)).await.unwrap();
     let ended = CandidateHead { promoted: Some(8), ..head("a", 1, 50) };
     assert_eq!(test.db.candidates().await.unwrap(), std::slice::from_ref(&ended));
-    test.db.end_candidate("a", 9, at(60)).await.unwrap();
-    assert_eq!(test.db.candidates().await.unwrap(), [ended], "what has ended stays as it is");
+    test.db.promote_candidate("a", 9, at(60)).await.unwrap();
+    assert_eq!(test.db.candidates().await.unwrap(), [ended], "it has become one version");
     assert_eq!(audited(test).await, 1);
+
+    assert_eq!(add(test, head("b", 1, 100)).await, CandidateAddition::Added);
+    test.db.promote_candidate("b", 9, at(200)).await.unwrap();
+    let heads = test.db.candidates().await.unwrap();
+    let promoted = CandidateHead { promoted: Some(9), ..head("b", 1, 100) };
+    assert!(heads.contains(&promoted), "it had ended by itself: {heads:?}");
 }
 
 async fn so_many_run_at_once_and_so_many_are_kept(test: &TestDatabase) {

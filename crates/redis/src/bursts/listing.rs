@@ -155,7 +155,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
 
     async fn call_list(&self, operation: PenaltyListOperation) -> Result<PenaltyListAnswer, StoreError> {
         let now = self.clock.now();
-        if !self.breakers.health(now).0 {
+        if !self.live.breakers.health(now).0 {
             return Err(StoreError::BreakerOpen);
         }
         let call =

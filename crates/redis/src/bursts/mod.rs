@@ -25,6 +25,7 @@ use crate::failures::StoreError;
 use crate::failures::breaker_set::RecordingLink;
 use crate::registry::{BucketKey, keys};
 use crate::store::{RedisStore, StoreMode};
+use late::LateBursts;
 use memory::{BurstCallTimes, WaitingCounts};
 
 /// The most keys in one call.
@@ -47,12 +48,20 @@ enum BurstOperation {
 impl<L: Link, C: Sleep> RedisStore<L, C> {
     /// Sends the counts that wait, if there are any, and the penalties to list.
     pub(crate) async fn send_burst_counts(&self) {
-        let now = self.clock.now();
-        for chunk in self.bursts.take_all().chunks(KEYS_AT_ONCE) {
-            self.count_on_server(chunk, BurstOperation::Send, now).await;
+        self.send_own_counts().await;
+        // In calls of their own, with which those of the policy in force cannot fail.
+        for beside in self.besides() {
+            beside.send_own_counts().await;
         }
         // Those that could not be sent wait for the next time.
         let _: Result<(), StoreError> = self.send_penalties().await;
+    }
+
+    async fn send_own_counts(&self) {
+        let now = self.clock.now();
+        for chunk in self.side.bursts.take_all().chunks(KEYS_AT_ONCE) {
+            self.count_on_server(chunk, BurstOperation::Send, now).await;
+        }
     }
 
     /// Counts on the server: in one call, or in one for each key if they are in slots. Returns whether all were
@@ -65,7 +74,9 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
                 sent,
                 Err(StoreError::BreakerOpen | StoreError::Link(LinkError::Down(_) | LinkError::Refused(_)))
             ) {
-                calls.iter().for_each(|(count, waiting)| self.bursts.put_back(count, waiting.clone(), now));
+                calls
+                    .iter()
+                    .for_each(|(count, waiting)| self.side.bursts.put_back(count, waiting.clone(), now));
             }
             sent.is_ok()
         }));
@@ -98,10 +109,10 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         let has_asked = operation == BurstOperation::CountOne;
         for ((count, waiting), answer) in counts.iter().zip(&answers) {
             match operation {
-                BurstOperation::Lift => self.bursts.lift(count, answered),
+                BurstOperation::Lift => self.side.bursts.lift(count, answered),
                 BurstOperation::Send | BurstOperation::CountOne => {
                     let times = BurstCallTimes { sent: now, answered, has_asked };
-                    self.bursts.record(count, waiting.subject.as_deref(), answer, times);
+                    self.side.bursts.record(count, waiting.subject.as_deref(), answer, times);
                 }
             }
         }
@@ -115,12 +126,14 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
     }
 
     /// A link for a call about these keys, unless their server fails at the moment.
-    fn link_for(&self, keys: impl Iterator<Item = BucketKey>) -> Result<RecordingLink<'_, L, C>, StoreError> {
-        if !self.breakers.allows_call(&self.link, keys, self.clock.now()) {
+    fn link_for(
+        &self,
+        keys: impl Iterator<Item = BucketKey> + Clone,
+    ) -> Result<RecordingLink<'_, L, C>, StoreError> {
+        if !self.may_call(keys, self.clock.now()) {
             return Err(StoreError::BreakerOpen);
         }
-        let (link, breakers, clock) = (&self.link, &self.breakers, &self.clock);
-        Ok(RecordingLink { link, breakers, clock, call_times: self.call_times() })
+        Ok(self.recording_link())
     }
 }
 
@@ -132,7 +145,7 @@ impl<L: Link, C: Sleep> SharedBursts for RedisStore<L, C> {
 
     fn known(&self, count: &BurstCount, takes_action: bool, now: Nanos) -> KnownBurst {
         let local = self.local_now(now);
-        let known = self.bursts.known(count.key, takes_action, local);
+        let known = self.side.bursts.known(count.key, takes_action, local);
         // The caller's clock may differ from the store's: what they share is how long the block still lasts.
         let on_callers_clock = |until: Nanos| now.saturating_add(until.saturating_sub(local));
         let verdict =
@@ -143,22 +156,22 @@ impl<L: Link, C: Sleep> SharedBursts for RedisStore<L, C> {
     fn add(&self, counts: &[BurstCount], describe: &dyn Fn(usize) -> BurstSubject, now: Nanos) -> bool {
         let now = self.local_now(now);
         // While the server fails, counts would only be late: the node's own detectors decide.
-        if !self.breakers.health(now).0 {
+        if !self.live.breakers.health(now).0 || !self.side.breakers.health(now).0 {
             return false;
         }
         // All are added, even after one for which there is no room.
-        let add = |(index, count)| self.bursts.add(count, || describe(index), now);
+        let add = |(index, count)| self.side.bursts.add(count, || describe(index), now);
         let added = counts.iter().enumerate().filter(|&one| add(one)).count();
         added == counts.len()
     }
 
     fn has_late(&self) -> bool {
-        self.bursts.late.has_some()
+        self.side.bursts.late().is_some_and(LateBursts::has_some)
     }
 
     fn take_late(&self, most: usize, now: Nanos) -> Vec<LateBurst> {
         let local = self.local_now(now);
-        let mut late = self.bursts.late.take(most);
+        let mut late = self.side.bursts.late().map_or_else(Vec::new, |late| late.take(most));
         // On the caller's clock: what the two clocks share is how long ago it was.
         late.iter_mut().for_each(|late| late.at = now.saturating_sub(local.saturating_sub(late.at)));
         late
@@ -168,7 +181,7 @@ impl<L: Link, C: Sleep> SharedBursts for RedisStore<L, C> {
         Box::pin(async move {
             let now = self.local_now(now);
             let sending: SmallVec<[Sending; 2]> =
-                counts.iter().map(|count| (*count, self.bursts.take(count.key))).collect();
+                counts.iter().map(|count| (*count, self.side.bursts.take(count.key))).collect();
             self.count_on_server(&sending, BurstOperation::CountOne, now).await
         })
     }
@@ -206,4 +219,9 @@ impl<L: Link, C: Sleep> SharedBursts for RedisStore<L, C> {
         // The error is counted.
         Box::pin(async move { self.read_penalties(after, most).await.ok() })
     }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    pub(crate) use super::memory::tests::subject;
 }

@@ -100,7 +100,10 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
             self.hand_back_rules(charges, &self.hashes(charges), charged_at, self.local_now(charged_at));
         for (at, of) in by_instant(&rules, charged_at) {
             let group: SmallVec<[Charge<'_>; 8]> = of.iter().map(|&i| charges[i]).collect();
-            self.backlog.hand_back(&group, at);
+            match self.is_beside() {
+                true => self.backlog.hand_back_beside(&self.side, &group, at),
+                false => _ = self.backlog.hand_back(&group, at),
+            }
         }
     }
 }

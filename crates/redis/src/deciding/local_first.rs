@@ -63,7 +63,10 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
                 // The earliest instant: the older a charge, the less of it is handed back.
                 charged_at = charged_at.min(at);
                 if low {
-                    self.backlog.renew(charge);
+                    match self.is_beside() {
+                        true => self.backlog.renew_beside(&self.side, charge),
+                        false => _ = self.backlog.renew(charge),
+                    }
                 }
             }
         }

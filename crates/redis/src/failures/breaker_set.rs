@@ -60,6 +60,11 @@ impl BreakerSet {
             && shards.iter().all(|&shard| self.of(shard).allows_call(now))
     }
 
+    /// Are the breakers of all these keys closed?
+    pub(crate) fn are_closed(&self, link: &impl Link, mut keys: impl Iterator<Item = BucketKey>) -> bool {
+        !self.0.iter().any(Breaker::is_open) || keys.all(|key| !self.of(link.shard(&key)).is_open())
+    }
+
     /// Is every shard up? And since when it is so, or since when the first failing shard is down.
     pub(crate) fn health(&self, now: Nanos) -> (bool, Nanos) {
         let (whole, others) = (self.whole(), &self.0[1..]);

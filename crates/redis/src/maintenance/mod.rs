@@ -7,19 +7,23 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::join_all;
 use tidegate::{Charge, Nanos, OwnedCharge, Role, Sleep};
 use tokio::sync::Notify;
 
 use crate::failures::breaker::PROBE_EVERY;
+use crate::store::StoreSide;
 
 pub use guard::MaintenanceGuard;
 
 /// The most hand-backs in the backlog, and the most renewals. One more is dropped, which is safe: it admits less, never
 /// more.
 const WAITING_MAX: usize = 4_096;
+
+/// The most tasks of policies that are tried out in the backlog.
+const BESIDE_MAX: usize = 1_024;
 
 /// How many tasks run at the same time.
 const WORKERS: usize = 8;
@@ -59,6 +63,8 @@ pub(crate) struct MaintenanceBacklog {
 struct Waiting {
     hand_backs: VecDeque<(Vec<OwnedCharge>, Nanos)>,
     renewals: VecDeque<OwnedCharge>,
+    /// The tasks of policies that are tried out: run after the others, and in calls of their own.
+    beside: VecDeque<(Arc<StoreSide>, MaintenanceTask)>,
 }
 
 impl MaintenanceBacklog {
@@ -79,13 +85,45 @@ impl MaintenanceBacklog {
         self.add(|waiting| push(&mut waiting.renewals, owned))
     }
 
+    /// Adds charges of a policy that is tried out to hand back, if there is room.
+    pub(crate) fn hand_back_beside(&self, side: &Arc<StoreSide>, charges: &[Charge<'_>], at: Nanos) {
+        let charges = charges.iter().map(standalone).collect();
+        self.add_beside((Arc::clone(side), MaintenanceTask::HandBack { charges, at }));
+    }
+
+    /// Adds a lease of a policy that is tried out to renew, if there is room.
+    pub(crate) fn renew_beside(&self, side: &Arc<StoreSide>, charge: &Charge<'_>) {
+        let charge = standalone(charge);
+        {
+            let mut waiting = self.waiting();
+            if let Some((last, MaintenanceTask::Renew(buckets))) = waiting.beside.back_mut()
+                && Arc::ptr_eq(last, side)
+                && buckets.len() < RENEWALS_AT_ONCE
+            {
+                return buckets.push(charge);
+            }
+        }
+        self.add_beside((Arc::clone(side), MaintenanceTask::Renew(vec![charge])));
+    }
+
+    /// One that is dropped changes nothing for the policy in force, so it is not counted.
+    fn add_beside(&self, task: (Arc<StoreSide>, MaintenanceTask)) {
+        let mut waiting = self.waiting();
+        if waiting.beside.len() < BESIDE_MAX {
+            waiting.beside.push_back(task);
+            drop(waiting);
+            self.added.notify_one();
+        }
+    }
+
     /// How many tasks were dropped because the backlog was full.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Removes the next task. Renewals come first: without them the next requests must call the server.
-    pub(crate) fn take(&self) -> Option<MaintenanceTask> {
+    /// Removes the next task, and the policy that is tried out for which it is. Renewals come first: without them the next
+    /// requests must call the server.
+    pub(crate) fn take(&self) -> Option<(Option<Arc<StoreSide>>, MaintenanceTask)> {
         let mut waiting = self.waiting();
         let task = if waiting.renewals.is_empty() {
             waiting.hand_backs.pop_front().map(|(charges, at)| MaintenanceTask::HandBack { charges, at })
@@ -93,7 +131,11 @@ impl MaintenanceBacklog {
             let some = waiting.renewals.len().min(RENEWALS_AT_ONCE);
             Some(MaintenanceTask::Renew(waiting.renewals.drain(..some).collect()))
         };
-        if !waiting.renewals.is_empty() || !waiting.hand_backs.is_empty() {
+        let task = match task {
+            Some(task) => Some((None, task)),
+            None => waiting.beside.pop_front().map(|(side, task)| (Some(side), task)),
+        };
+        if !waiting.renewals.is_empty() || !waiting.hand_backs.is_empty() || !waiting.beside.is_empty() {
             // `Notify` stores one permit for several tasks, so each worker wakes the next.
             self.added.notify_one();
         }
@@ -110,7 +152,7 @@ impl MaintenanceBacklog {
         added
     }
 
-    async fn next(&self) -> MaintenanceTask {
+    async fn next(&self) -> (Option<Arc<StoreSide>>, MaintenanceTask) {
         loop {
             if let Some(task) = self.take() {
                 return task;
@@ -137,8 +179,12 @@ pub(crate) trait MaintenanceRunner: Sync {
     /// Sends a heartbeat, which also probes the server.
     fn heartbeat(&self) -> impl Future<Output = ()> + Send;
 
-    /// Runs one task. A task that fails is not retried.
-    fn run_task(&self, task: MaintenanceTask) -> impl Future<Output = ()> + Send;
+    /// Runs one task, perhaps for a policy that is tried out. A task that fails is not retried.
+    fn run_task(
+        &self,
+        beside: Option<Arc<StoreSide>>,
+        task: MaintenanceTask,
+    ) -> impl Future<Output = ()> + Send;
 
     /// Sends what burst detectors have counted since the last time.
     fn send_counts(&self) -> impl Future<Output = ()> + Send;
@@ -164,7 +210,8 @@ pub(crate) async fn run_maintenance<H: MaintenanceRunner, C: Sleep>(
 
 async fn worker_loop<H: MaintenanceRunner>(runner: &H, backlog: &MaintenanceBacklog) {
     loop {
-        runner.run_task(backlog.next().await).await;
+        let (beside, task) = backlog.next().await;
+        runner.run_task(beside, task).await;
     }
 }
 

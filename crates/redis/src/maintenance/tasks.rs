@@ -1,6 +1,7 @@
 //! The tasks themselves: sending heartbeats, renewing leases, and handing them back when the node leaves.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tidegate::{Charge, Cost, Intent, Nanos, OwnedCharge, Sleep};
 
@@ -11,7 +12,7 @@ use crate::deciding::strict::StrictAnswer;
 use crate::failures::StoreError;
 use crate::maintenance::{MaintenanceRunner, MaintenanceTask};
 use crate::registry::keys;
-use crate::store::RedisStore;
+use crate::store::{RedisStore, StoreSide};
 
 /// The most leases that a leaving node hands back in one call.
 const HAND_BACK_CHUNK: usize = 32;
@@ -48,12 +49,12 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         let now = self.clock.now();
         match answer {
             Ok(nodes) => {
-                self.breakers.whole().succeeded(now);
+                self.live.breakers.whole().succeeded(now);
                 self.nodes.note(nodes);
                 Ok(())
             }
             Err(error) => {
-                self.breakers.whole().failed(now);
+                self.live.breakers.whole().failed(now);
                 Err(self.record_error(error.into()))
             }
         }
@@ -114,18 +115,20 @@ impl<L: Link, C: Sleep> MaintenanceRunner for RedisStore<L, C> {
         let _: Result<(), StoreError> = self.announce(true).await;
     }
 
-    async fn run_task(&self, task: MaintenanceTask) {
+    async fn run_task(&self, beside: Option<Arc<StoreSide>>, task: MaintenanceTask) {
+        let beside = beside.map(|side| self.at(side));
+        let store = beside.as_ref().unwrap_or(self);
         match task {
             MaintenanceTask::HandBack { charges, at } => {
-                for chunk in self.by_shard(charges, |charge| charge) {
+                for chunk in store.by_shard(charges, |charge| charge) {
                     let charges: Vec<Charge<'_>> = chunk.iter().map(OwnedCharge::as_charge).collect();
                     // Tokens that are not handed back are lost until the bucket refills: that admits less, never more.
-                    let _: Result<StrictAnswer, StoreError> = self.send_hand_back(&charges, at, at).await;
+                    let _: Result<StrictAnswer, StoreError> = store.send_hand_back(&charges, at, at).await;
                 }
             }
             MaintenanceTask::Renew(buckets) => {
-                for chunk in self.by_shard(buckets, |bucket| bucket) {
-                    self.renew(&chunk).await;
+                for chunk in store.by_shard(buckets, |bucket| bucket) {
+                    store.renew(&chunk).await;
                 }
             }
         }
@@ -136,6 +139,6 @@ impl<L: Link, C: Sleep> MaintenanceRunner for RedisStore<L, C> {
     }
 
     fn is_failing(&self) -> bool {
-        self.breakers.whole().needs_probe()
+        self.live.breakers.whole().needs_probe()
     }
 }

@@ -42,16 +42,21 @@ fn renewals_come_first_and_many_at_once_and_hand_backs_in_their_order() {
     for n in 0..40_u8 {
         assert!(backlog.renew(&Charge::new(&limit, &[n], cost(0))));
     }
+    let task_of_live = || {
+        let (beside, task) = backlog.take()?;
+        assert!(beside.is_none());
+        Some(task)
+    };
     let renewed = |task: Option<MaintenanceTask>| match task {
         Some(MaintenanceTask::Renew(buckets)) => {
             buckets.iter().map(|bucket| bucket.key[0]).collect::<Vec<_>>()
         }
         other => panic!("not a renewal: {other:?}"),
     };
-    assert_eq!(renewed(backlog.take()), (0..32).collect::<Vec<_>>());
-    assert_eq!(renewed(backlog.take()), (32..40).collect::<Vec<_>>());
+    assert_eq!(renewed(task_of_live()), (0..32).collect::<Vec<_>>());
+    assert_eq!(renewed(task_of_live()), (32..40).collect::<Vec<_>>());
     for n in 1..=2 {
-        match backlog.take() {
+        match task_of_live() {
             Some(MaintenanceTask::HandBack { charges, at }) => {
                 assert_eq!((charges[0].cost, at), (cost(n), Nanos::from_secs(n.into())));
             }
@@ -104,7 +109,7 @@ impl MaintenanceRunner for Diary {
         self.heartbeats.fetch_add(1, Ordering::Relaxed);
     }
 
-    async fn run_task(&self, _task: MaintenanceTask) {
+    async fn run_task(&self, _beside: Option<Arc<StoreSide>>, _task: MaintenanceTask) {
         self.begun.fetch_add(1, Ordering::Relaxed);
         poll_fn(|_| if self.may_end.load(Ordering::Relaxed) { Poll::Ready(()) } else { Poll::Pending }).await;
         self.ended.fetch_add(1, Ordering::Relaxed);

@@ -1,10 +1,11 @@
 //! The public store: its parts, its state of health, and the entry points for charges.
 
+mod calling;
 mod options;
+mod side;
 
-use std::future::Future;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 
 use smallvec::SmallVec;
 use tidegate::measure::DurationHistogram;
@@ -14,18 +15,17 @@ use tidegate::{
 };
 
 use crate::bursts::WaitingPenalties;
-use crate::bursts::memory::BurstMemory;
 use crate::calls::Link;
 use crate::client::{RedisClient, RedisClientError, RedisClientOptions};
 use crate::deciding::denials::Denials;
 use crate::deciding::leases::{Leases, peek_with_lease};
 use crate::deciding::local_first::UndecidedTake;
 use crate::deciding::recent_keys::KeyHasher;
-use crate::deciding::strict::{self, CallDraft, StrictAnswer, StrictRequest};
-use crate::failures::breaker_set::{BreakerSet, RecordingLink};
-use crate::failures::{ErrorCounts, ErrorTracker, Health, StoreError};
+use crate::deciding::strict::StrictAnswer;
+use crate::failures::{ErrorCounts, Health, StoreError};
 use crate::maintenance::{MaintenanceBacklog, MaintenanceGuard, NodeCount, run_maintenance};
-use crate::registry::{BucketKey, LimitRegistry};
+use crate::registry::LimitRegistry;
+pub(crate) use side::StoreSide;
 
 pub use options::{StoreMode, StoreOptions};
 
@@ -33,6 +33,8 @@ pub use options::{StoreMode, StoreOptions};
 #[derive(Debug)]
 pub struct RedisStore<L = RedisClient, C = MonotonicClock> {
     parts: Arc<StoreParts<L, C>>,
+    /// Whose calls this one makes.
+    pub(crate) side: Arc<StoreSide>,
 }
 
 /// The parts of a store.
@@ -44,14 +46,15 @@ pub struct StoreParts<L, C> {
     pub(crate) registry: LimitRegistry,
     pub(crate) hasher: KeyHasher,
     pub(crate) denials: Denials,
-    pub(crate) bursts: BurstMemory,
     pub(crate) penalties: WaitingPenalties,
     /// In [`StoreMode::Hybrid`] only.
     pub(crate) leases: Option<Leases>,
-    pub(crate) breakers: BreakerSet,
     pub(crate) backlog: MaintenanceBacklog,
     pub(crate) nodes: NodeCount,
-    error_tracker: ErrorTracker,
+    /// The policy in force.
+    pub(crate) live: Arc<StoreSide>,
+    /// The policies that are tried out, as long as somebody does.
+    besides: Mutex<Vec<Weak<StoreSide>>>,
     call_times: DurationHistogram,
 }
 
@@ -62,7 +65,7 @@ pub fn new_call_times() -> DurationHistogram {
 
 impl<L, C> Clone for RedisStore<L, C> {
     fn clone(&self) -> RedisStore<L, C> {
-        RedisStore { parts: Arc::clone(&self.parts) }
+        RedisStore { parts: Arc::clone(&self.parts), side: Arc::clone(&self.side) }
     }
 }
 
@@ -114,23 +117,23 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
             StoreMode::Strict => None,
             StoreMode::Hybrid { life } => Some(Leases::new(life.into(), options.max_remembered)),
         };
+        let live = Arc::new(StoreSide::new(&link, clock.now()));
         let parts = StoreParts {
             registry: LimitRegistry::new(&options.prefix),
             hasher: KeyHasher::new(),
             denials: Denials::new(options.max_remembered),
-            bursts: BurstMemory::new(),
             penalties: WaitingPenalties::default(),
             leases,
-            breakers: BreakerSet::new(&link, clock.now()),
             backlog: MaintenanceBacklog::new(),
             nodes: NodeCount::new(),
-            error_tracker: ErrorTracker::new(),
+            live: Arc::clone(&live),
+            besides: Mutex::default(),
             call_times: new_call_times(),
             link,
             clock,
             options,
         };
-        RedisStore { parts: Arc::new(parts) }
+        RedisStore { parts: Arc::new(parts), side: live }
     }
 
     /// The connection to the server.
@@ -152,7 +155,7 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
         let answer = self.announce(true).await;
         if answer.is_err() {
             // No request should wait for a server that has never answered.
-            self.breakers.whole().trip(self.clock.now());
+            self.live.breakers.whole().trip(self.clock.now());
         }
         answer
     }
@@ -165,13 +168,13 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
 
     /// Whether the server answers, and since when.
     pub fn health(&self) -> Health {
-        let (up, since) = self.breakers.health(self.clock.now());
-        Health { up, since, last_error: self.error_tracker.last(), nodes: self.nodes.count() }
+        let (up, since) = self.live.breakers.health(self.clock.now());
+        Health { up, since, last_error: self.live.errors.last(), nodes: self.nodes.count() }
     }
 
     /// How often each kind of error has occurred.
     pub fn errors(&self) -> ErrorCounts {
-        self.error_tracker.counts(self.backlog.dropped())
+        self.live.errors.counts(self.backlog.dropped())
     }
 
     /// How many calls that charge or read buckets were sent to the server; those that were sent as one count each.
@@ -205,56 +208,8 @@ impl<L: Link, C: Sleep> RedisStore<L, C> {
 
     /// Counts an error, and returns it.
     pub(crate) fn record_error(&self, error: StoreError) -> StoreError {
-        self.error_tracker.record(&error);
+        self.side.errors.record(&error);
         error
-    }
-
-    /// The server's key of a charge's bucket.
-    pub(crate) fn key(&self, charge: &Charge<'_>) -> BucketKey {
-        let version = self.registry.version(charge.limit);
-        version.data.namer().key(self.registry.prefix(), charge.key, charge.tag)
-    }
-
-    /// Sends one request to the server, unless a breaker forbids it. Await it at once. The call is prepared here and not in
-    /// the future, which every decision that waits for the server keeps and moves.
-    pub(crate) fn call_server<'s>(
-        &'s self,
-        intent: Intent,
-        charges: &[Charge<'_>],
-        wants: &[u32],
-        charged_at: Nanos,
-        given: Nanos,
-    ) -> impl Future<Output = Result<StrictAnswer, StoreError>> + Send + use<'s, L, C> {
-        let keys = charges.iter().map(|charge| self.key(charge));
-        let (begun, at) = (self.clock.now(), self.given(given));
-        let mut draft = match self.breakers.allows_call(&self.link, keys, begun) {
-            true => CallDraft::of(&self.registry, StrictRequest { intent, charges, wants, charged_at, at }),
-            false => Err(StoreError::BreakerOpen),
-        };
-        async move {
-            // A time that a test gives stands still, so it never runs out.
-            let in_time = || {
-                let retry_for = Nanos::from(self.options.retry_for);
-                at.is_some() || self.clock.now().saturating_sub(begun) <= retry_for
-            };
-            let (breakers, clock, call_times) = (&self.breakers, &self.clock, &self.call_times);
-            let link = RecordingLink { link: &self.link, breakers, clock, call_times };
-            // By reference: a copy would be kept beside it.
-            let answer = match &mut draft {
-                Ok(draft) => strict::execute(&link, &self.registry, draft, &in_time).await,
-                Err(error) => Err(error.clone()),
-            };
-            match &answer {
-                Ok(answer) => {
-                    self.error_tracker.poisoned(answer.poisoned);
-                    if answer.contended {
-                        self.error_tracker.record(&StoreError::Contended);
-                    }
-                }
-                Err(error) => self.error_tracker.record(error),
-            }
-            answer
-        }
     }
 
     /// Decides a charge from leases and remembered denials, without waiting. Where they do not suffice, returns the
@@ -326,6 +281,10 @@ impl<L: Link, C: Sleep> Store for RedisStore<L, C> {
 
     fn limits(&self, limits: &[NamedLimit<'_>], now: Nanos) -> Result<Vec<LimitRef>, LimitError> {
         let named = self.registry.name_all(limits, now)?;
+        if self.is_beside() {
+            // No limit in force was edited, and nobody gets more tokens than one of these admits.
+            return Ok(named);
+        }
         self.denials.limits_edited();
         if let Some(leases) = &self.leases {
             leases.named(&named, self.local_now(now));
@@ -355,6 +314,10 @@ impl<L: Link, C: Sleep> Store for RedisStore<L, C> {
             Ok(verdict) => NowOrLater::Now(Ok(verdict)),
             Err(call) => NowOrLater::later(self.charge_on_server(call)),
         }
+    }
+
+    fn beside(self) -> RedisStore<L, C> {
+        self.with_side_beside()
     }
 
     fn send_together(&self, poll: &mut dyn FnMut()) {

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use tidegate::{Clock, LimitError, Nanos};
 use tidegate_policy::{Problem, RuleSet};
+use tokio::time::timeout;
 use tracing::level_filters::LevelFilter;
 
 use super::{now, print};
+use crate::bounds::RECORDS_FLUSH_TIMEOUT;
 use crate::commands::flags::Serve;
 use crate::commands::terminal::exit::{CommandFailure, print_stderr};
 use crate::commands::terminal::paint::Paint;
@@ -152,7 +154,9 @@ fn finish(node: &Arc<Node>, started: Nanos) {
     node.control().and_then(ControlPlane::records).inspect(|records| records.flush());
     if let Some(control) = node.control() {
         let node = Arc::clone(node);
-        let _written = control.wait_for(async move { candidates::write_found(&node).await });
+        // A database that does not answer must not keep the process.
+        let written = async move { timeout(RECORDS_FLUSH_TIMEOUT, candidates::write_found(&node)).await };
+        let _written = control.wait_for(written);
     }
     node.traces().shutdown();
     let ran = node.clock().now().saturating_sub(started);

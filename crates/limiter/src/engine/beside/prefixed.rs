@@ -10,7 +10,8 @@ use crate::{
 };
 
 /// A store whose limits have a prefix before their names. Their state is apart from that of limits without it, and so
-/// are the counts and penalties of burst detectors, which nobody is told of.
+/// are the counts and penalties of burst detectors, which nobody is told of. What fails here is no failure of the store
+/// without the prefix.
 #[derive(Debug)]
 pub struct PrefixedStore<S> {
     store: S,
@@ -19,13 +20,15 @@ pub struct PrefixedStore<S> {
     salt: u64,
 }
 
-impl<S> PrefixedStore<S> {
+impl<S: Store> PrefixedStore<S> {
     /// A store with a prefix.
     pub fn new(store: S, prefix: &str) -> PrefixedStore<S> {
         let salt = identity(std::iter::once(prefix.as_bytes()));
-        PrefixedStore { store, prefix: prefix.into(), salt }
+        PrefixedStore { store: store.beside(), prefix: prefix.into(), salt }
     }
+}
 
+impl<S> PrefixedStore<S> {
     /// The store itself.
     pub fn inner(&self) -> &S {
         &self.store

@@ -81,6 +81,8 @@ pub struct DifferingDecisions {
     pub by_others: u64,
     /// The keys with the most of them, most first.
     pub keys: Vec<DifferingKey>,
+    /// No other key has more.
+    pub others_at_most: u64,
     /// Some of them, oldest first.
     pub examples: Vec<ComparedExample>,
 }
@@ -253,7 +255,8 @@ impl Differences {
     fn snapshot(&self) -> DifferingDecisions {
         let counted = self.counted();
         let names: HashMap<u32, &str> = counted.rules.iter().map(|(name, (id, _))| (*id, &**name)).collect();
-        let keys = self.keys.top(HOT_KEYS_MAX).keys.into_iter().filter_map(|hot| {
+        let top = self.keys.top(HOT_KEYS_MAX);
+        let keys = top.keys.into_iter().filter_map(|hot| {
             let rule = (*names.get(&hot.limit)?).into();
             Some(DifferingKey { rule, key: hot.key, count: hot.count, error: hot.error })
         });
@@ -261,6 +264,8 @@ impl Differences {
             by_rule: counted.rules.iter().map(|(name, (_, count))| (name.clone(), *count)).collect(),
             by_others: counted.others,
             keys: keys.collect(),
+            // Keys of limits that have no number are not counted apart.
+            others_at_most: top.others_at_most.max(counted.others),
             examples: counted.examples.iter().cloned().collect(),
         }
     }

@@ -114,8 +114,8 @@ pub(crate) struct BurstMemory {
     shards: Box<[Mutex<HashMap<u128, KnownKey>>]>,
     /// How many keys may be waiting to be sent; zero only if none is.
     waiting: AtomicUsize,
-    /// The actions that no request has asked for.
-    pub(crate) late: LateBursts,
+    /// The actions that no request has asked for; `None` if nobody is told of them.
+    late: Option<LateBursts>,
 }
 
 impl BurstMemory {
@@ -123,8 +123,18 @@ impl BurstMemory {
         BurstMemory {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             waiting: AtomicUsize::new(0),
-            late: LateBursts::default(),
+            late: Some(LateBursts::default()),
         }
+    }
+
+    /// One whose late actions nobody is told of.
+    pub(crate) fn without_late() -> BurstMemory {
+        BurstMemory { late: None, ..BurstMemory::new() }
+    }
+
+    /// The actions that no request has asked for.
+    pub(super) fn late(&self) -> Option<&LateBursts> {
+        self.late.as_ref()
     }
 
     /// What is known about a key.
@@ -226,7 +236,11 @@ impl BurstMemory {
         times: BurstCallTimes,
     ) {
         let BurstCallTimes { sent, answered, has_asked } = times;
-        let heard_late = |action| self.late.add(count, subject.cloned().map(Box::new), action, answered);
+        let heard_late = |action| {
+            if let Some(late) = &self.late {
+                late.add(count, subject.cloned().map(Box::new), action, answered);
+            }
+        };
         if answer.warned_before {
             heard_late(BurstAction::Warned);
         }

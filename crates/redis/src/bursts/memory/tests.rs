@@ -11,7 +11,7 @@ pub(in crate::bursts) fn count(key: u128) -> BurstCount {
     BurstCount { detector: DETECTOR, key }
 }
 
-pub(in crate::bursts) fn subject(user: &str) -> BurstSubject {
+pub(crate) fn subject(user: &str) -> BurstSubject {
     BurstSubject {
         detector: "b".into(),
         policy_version: 1,
@@ -167,7 +167,7 @@ fn an_action_that_nobody_asked_for_is_late_and_the_next_decision_says_it() {
     assert_eq!((told.action, told.is_late), (Some(BurstAction::Blocked), true));
     assert_eq!(told.blocked_until, Some(at(120_030)), "counted from the answer");
     assert_eq!(memory.known(1, true, at(40)).action, None, "said once");
-    let late = memory.late.take(10);
+    let late = memory.late().unwrap().take(10);
     let told: Vec<_> = late
         .iter()
         .map(|late| (late.action, late.at, late.about.as_ref().and_then(|(_, who)| who.user.as_deref())))
@@ -184,8 +184,8 @@ fn each_request_that_asks_reports_one_action() {
     memory.record_at(&count(1), &block(Some(BurstAction::Blocked)), at(1));
     let take = || memory.known(1, true, at(2)).action;
     assert_eq!([take(), take(), take()], [Some(BurstAction::Warned), Some(BurstAction::Blocked), None]);
-    assert!(!memory.late.has_some());
+    assert!(!memory.late().unwrap().has_some());
     // Nobody takes them.
     (0..100).for_each(|n| memory.record_at(&count(1), &warned, at(n)));
-    assert_eq!(memory.late.take(1_000).len(), 100 - ACTIONS_MAX);
+    assert_eq!(memory.late().unwrap().take(1_000).len(), 100 - ACTIONS_MAX);
 }

@@ -1,6 +1,7 @@
 //! The client against real servers that are killed, suspended, full, locked, clustered or failed over.
 
 pub(crate) mod access;
+mod beside;
 pub(crate) mod calls;
 mod cluster;
 mod conformance;

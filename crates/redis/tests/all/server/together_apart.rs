@@ -16,7 +16,7 @@ use super::together::{call_together, of, outcomes, told};
 use crate::support::{Redis, runtime};
 
 /// A server in cluster mode that has all slots.
-async fn with_slots() -> Redis {
+pub(crate) async fn with_slots() -> Redis {
     let server = Redis::start_with(&["--cluster-enabled", "yes"]);
     assert_eq!(server.cli(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]), "OK");
     until(Duration::from_secs(10), "it serves its slots", async || {

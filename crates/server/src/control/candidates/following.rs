@@ -7,8 +7,8 @@ use std::time::Duration;
 use tidegate::{Clock, Nanos};
 use tidegate_database::{CandidateRun, CandidateStep, Database, DatabaseError, UnixMillis};
 
-use super::CandidateBoard;
 use super::running::{RunningCandidate, compile};
+use super::{CandidateBoard, FoundInRun};
 use crate::bounds::CANDIDATE_STEPS_MAX;
 use crate::control::carried::FollowLog;
 use crate::control::glance::last_hour::HistoryStep;
@@ -50,32 +50,36 @@ pub(crate) async fn catch_up(node: &Arc<Node>) -> Result<(), DatabaseError> {
     };
     let board = control.candidates();
     let _turn = board.catching_up.lock().await;
+    // First of all, so that they charge nothing any more, whatever becomes of what they have found.
     let now = unix_millis(node.clock().wall());
-    let known = database.running_candidates(now).await;
-    let still = |candidate: &RunningCandidate| match &known {
-        Ok(known) => known.iter().any(|(id, _)| *id == candidate.id),
-        Err(_) => candidate.ends_at > now,
-    };
-    let ended: Vec<RunningCandidate> = board.running().extract_if(.., |one| !still(one)).collect();
-    let mut has_changed = !ended.is_empty();
-    let mut problem = write_last(node, database, ended).await.err();
-    for (id, ends_at) in known.as_ref().ok().into_iter().flatten() {
+    end(node, board, |candidate| candidate.ends_at <= now);
+    let known = database.running_candidates(now).await?;
+    end(node, board, |candidate| !known.iter().any(|(id, _)| *id == candidate.id));
+    let mut problem = None;
+    for (id, ends_at) in &known {
         if board.running().iter().any(|candidate| candidate.id == *id) {
             continue;
         }
         match start(node, database, id, *ends_at).await {
             Ok(Some(candidate)) => {
                 board.running().push(candidate);
-                has_changed = true;
+                put_beside(node, board);
             }
             Ok(None) => {}
             Err(error) => problem = Some(error),
         }
     }
-    if has_changed {
+    let written = write_ended(node, database, board).await;
+    problem.map_or(written, Err)
+}
+
+/// Ends candidates on this node. What they have found is kept until it is written.
+fn end(node: &Node, board: &CandidateBoard, has_ended: impl Fn(&RunningCandidate) -> bool) {
+    let mut ended: Vec<RunningCandidate> = board.running().extract_if(.., |one| has_ended(one)).collect();
+    if !ended.is_empty() {
         put_beside(node, board);
+        found(node, &mut ended).into_iter().for_each(|found| board.keep_ended(found));
     }
-    known.map(|_| ()).and(problem.map_or(Ok(()), Err))
 }
 
 async fn start(
@@ -110,8 +114,8 @@ pub(crate) async fn write_found(node: &Arc<Node>) -> Result<(), DatabaseError> {
     };
     let board = control.candidates();
     let _turn = board.catching_up.lock().await;
+    let mut written = write_ended(node, database, board).await;
     let found = found(node, &mut board.running());
-    let mut written = Ok(());
     for (run, steps) in found {
         match write(node, database, &run, &steps).await {
             Ok(()) => board.running().iter_mut().for_each(|candidate| candidate.note_written(&run)),
@@ -121,19 +125,19 @@ pub(crate) async fn write_found(node: &Arc<Node>) -> Result<(), DatabaseError> {
     written
 }
 
-/// Writes what candidates have found that are over here.
-async fn write_last(
-    node: &Node,
-    database: &Database,
-    mut ended: Vec<RunningCandidate>,
-) -> Result<(), DatabaseError> {
-    for (run, steps) in found(node, &mut ended) {
-        write(node, database, &run, &steps).await?;
+/// Writes what candidates have found that have ended here, as far as that is possible now.
+async fn write_ended(node: &Node, database: &Database, board: &CandidateBoard) -> Result<(), DatabaseError> {
+    while let Some((run, steps)) = board.take_ended() {
+        if let Err(error) = write(node, database, &run, &steps).await {
+            // Behind the others, so that one that can never be written does not keep those.
+            board.keep_ended((run, steps));
+            return Err(error);
+        }
     }
     Ok(())
 }
 
-fn found(node: &Node, candidates: &mut [RunningCandidate]) -> Vec<(CandidateRun, Vec<CandidateStep>)> {
+fn found(node: &Node, candidates: &mut [RunningCandidate]) -> Vec<FoundInRun> {
     let name = node.control().and_then(|control| control.node_id()).unwrap_or_default();
     let wall = node.clock().wall();
     candidates.iter_mut().filter_map(|candidate| candidate.unwritten(name, wall)).collect()

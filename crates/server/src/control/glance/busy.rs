@@ -46,7 +46,7 @@ pub(crate) struct KeyCount {
     pub(crate) key: String,
     /// Its tenant, if the limit counts by tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    tenant: Option<String>,
+    pub(crate) tenant: Option<String>,
     /// The members that a request must have to have this key; none if one is masked, or is not a member of requests.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) request: BTreeMap<String, String>,
@@ -84,12 +84,28 @@ impl BusyFigures {
 }
 
 impl KeyCounts {
+    /// Keys, highest count first, where no other key has more than `others_at_most`.
+    pub(crate) fn new(keys: Vec<KeyCount>, others_at_most: u64) -> KeyCounts {
+        KeyCounts { keys, others_at_most }
+    }
+
+    /// The keys, highest count first.
+    pub(crate) fn into_keys(self) -> impl Iterator<Item = KeyCount> {
+        self.keys.into_iter()
+    }
+
+    /// The most that any other key has.
+    pub(crate) fn others_at_most(&self) -> u64 {
+        self.others_at_most
+    }
+
     fn of(busy: &BusyKeys) -> KeyCounts {
         let keys = busy.keys.iter().map(KeyCount::of).collect();
         KeyCounts { keys, others_at_most: busy.others_at_most }
     }
 
-    fn first(&self, most: usize) -> KeyCounts {
+    /// The first of them.
+    pub(crate) fn first(&self, most: usize) -> KeyCounts {
         let cut = self.keys.get(most).map_or(0, |cut| cut.count);
         KeyCounts {
             keys: self.keys.iter().take(most).cloned().collect(),

@@ -44,6 +44,17 @@ impl SharedRedisStore {
         }
         health
     }
+
+    /// The same store, for a policy that is tried out.
+    fn beside(&self) -> Arc<SharedRedisStore> {
+        Arc::new_cyclic(|this| SharedRedisStore {
+            store: self.store.clone().beside(),
+            address: self.address.clone(),
+            started: self.started,
+            answered: AtomicBool::new(self.answered.load(Ordering::Relaxed)),
+            this: Weak::clone(this),
+        })
+    }
 }
 
 /// The store of a node.
@@ -109,6 +120,13 @@ impl Store for NodeStore {
                     NowOrLater::later(RunsToCompletion::new(charging))
                 }
             },
+        }
+    }
+
+    fn beside(self) -> NodeStore {
+        match self {
+            NodeStore::Local(memory) => NodeStore::Local(memory.beside()),
+            NodeStore::Shared(shared) => NodeStore::Shared(shared.beside()),
         }
     }
 

@@ -15,6 +15,7 @@ use super::families::{self as family, MetricFamily};
 use super::limit_series::{LimitSeries, series_of};
 use super::process::Process;
 use crate::control::ControlPlane;
+use crate::control::candidates::CANDIDATE_PREFIX;
 use crate::identity::{KeyStatus, Rejection};
 use crate::node::Node;
 use crate::node::lifecycle::ReloadedPart;
@@ -170,7 +171,9 @@ fn shared(page: &mut Exposition, node: &Node, limits: &[LimitSeries]) {
     page.family(&family::STORE_SENTINELS_SILENT).sample(&[], silent as u64);
     let nodes = shared.map_or(node.settings().nodes, |shared| shared.store.health().nodes.max(1));
     page.family(&family::NODES).sample(&[], nodes);
-    let bounds = shared.map(|shared| shared.store.overshoot_bounds()).unwrap_or_default();
+    let mut bounds = shared.map(|shared| shared.store.overshoot_bounds()).unwrap_or_default();
+    // Nobody gets tokens of a candidate.
+    bounds.retain(|(name, _)| !name.starts_with(CANDIDATE_PREFIX));
     let mut samples = page.family(&family::LEASE_OVERSHOOT_BOUND);
     overshoot(limits, &bounds, node.settings().tenant_metrics)
         .for_each(|(name, bound)| _ = samples.sample(&[name], bound));

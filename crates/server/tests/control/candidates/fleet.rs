@@ -1,5 +1,7 @@
 //! Candidates on several nodes with a real Redis and one database.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::{new_user, stricter};
@@ -9,6 +11,9 @@ use crate::control::live::fleet::{PATIENCE, in_seconds};
 use crate::support::home::Home;
 use crate::support::redis::Redis;
 use crate::support::within;
+
+/// How long a candidate runs that ends by itself: three busy nodes must have compared by it before.
+const BRIEF: Duration = Duration::from_secs(20);
 
 struct Nodes {
     nodes: Vec<FleetNode>,
@@ -74,7 +79,7 @@ impl Nodes {
     fn all_have_spent(&self, id: &str, user: &str, expected: bool) {
         for node in 0..self.nodes.len() {
             let what = format!("node {node}: {user} has spent everything: {expected}");
-            within(PATIENCE, &what, || self.has_spent(node, id, user) == expected);
+            within(PATIENCE + BRIEF, &what, || self.has_spent(node, id, user) == expected);
         }
     }
 
@@ -88,7 +93,7 @@ impl Nodes {
 
 /// In strict mode and with leases: a candidate goes on after a restart, with what it has counted, and ends on each node.
 fn goes_on_after_a_restart_and_another_ends_by_itself(fleet: &mut Nodes, id: &str) {
-    let brief = fleet.add(&format!("?until={}", in_seconds(6)), &stricter(1));
+    let brief = fleet.add(&format!("?until={}", in_seconds(BRIEF.as_secs() as i64)), &stricter(1));
     fleet.all_compare(&brief);
     (0..6).for_each(|number| drop(fleet.check(number % 3, "44")));
     fleet.all_have_spent(&brief, "44", true);

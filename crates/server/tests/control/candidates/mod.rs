@@ -1,5 +1,6 @@
 //! Candidates: drafts of the policy that decide beside the policy in force.
 
+mod away;
 mod fleet;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +16,7 @@ use crate::support::server::{run, tidegate};
 
 on_both!(
     a_candidate_is_compared_reported_and_promoted,
+    one_that_has_ended_by_itself_is_promoted,
     a_candidate_that_cannot_be_used_is_refused,
     candidates_survive_a_restart_and_are_removed,
     a_candidate_can_be_tried_out,
@@ -93,6 +95,9 @@ fn a_candidate_is_compared_reported_and_promoted(kind: DatabaseKind) {
     let promoted = api.ask("POST", &promote, &["If-Match: \"2\""], "").expect(200);
     assert_eq!(promoted.version(), 3);
     assert_eq!(api.policy(), stricter(2));
+    // Once more would replace what was changed since.
+    let again = api.ask("POST", &promote, &[], "").expect(409).json();
+    assert!(again["detail"].as_str().is_some_and(|why| why.contains("version 3")), "{again}");
     let ended = &api.read("/candidates")["items"][0];
     assert_eq!((&ended["running"], &ended["promoted"]), (&json!(false), &json!(3)));
     assert_eq!(check(&server, "43", 3), 2, "it is in force");
@@ -103,6 +108,22 @@ fn a_candidate_is_compared_reported_and_promoted(kind: DatabaseKind) {
         (&json!("why"), Some(1))
     );
     assert_eq!(api.read("/versions/3")["reason"], "good");
+}
+
+/// Somebody looks at it the next morning.
+fn one_that_has_ended_by_itself_is_promoted(kind: DatabaseKind) {
+    let server = PolicyServer::with_policy(kind, LIVE);
+    let api = &server.api;
+    let until = super::live::fleet::in_seconds(2);
+    let id = id_of(&add(api, &format!("/candidates?until={until}"), &stricter(2)));
+    let shown = || api.read(&format!("/candidates/{id}"));
+    crate::support::within(super::live::fleet::PATIENCE, "it ends", || shown()["running"] == false);
+    let end = shown()["until"].clone();
+    let key = ["Idempotency-Key: once"];
+    let promoted = api.ask("POST", &format!("/candidates/{id}/promote"), &key, "").expect(200);
+    assert_eq!((&shown()["promoted"], &shown()["until"]), (&json!(promoted.version()), &end));
+    let repeated = api.ask("POST", &format!("/candidates/{id}/promote"), &key, "").expect(200);
+    assert_eq!(repeated.version(), promoted.version());
 }
 
 fn a_candidate_that_cannot_be_used_is_refused(kind: DatabaseKind) {

@@ -202,10 +202,17 @@ fn add(call: ApiCall) -> Answering {
                 return Ok(added_before(&key.remembered(database, &call).await?.unwrap_or_default()));
             }
         }
-        // So that this node compares from here on; the others follow within a second.
-        catch_up(&call.node).await?;
+        // So that this node compares from here on; the others follow within a second, and so does this one if it fails now.
+        follow_now(&call, "added").await;
         Ok(ApiAnswer::json(&answer).created(&location))
     })
+}
+
+/// Lets this node follow a change that is made, and cannot fail any more.
+async fn follow_now(call: &ApiCall, change: &str) {
+    if let Err(error) = catch_up(&call.node).await {
+        tracing::warn!(change, %error, "candidates have changed, but this node has not followed yet");
+    }
 }
 
 /// The answer to a call that was repeated.
@@ -257,7 +264,7 @@ fn remove(call: ApiCall) -> Answering {
         if !database(&call)?.remove_candidate(&head.id, entry).await? {
             return Err(unknown(&head.id));
         }
-        catch_up(&call.node).await?;
+        follow_now(&call, "removed").await;
         Ok(ApiAnswer::json(&CandidateAnswer { running: false, ..CandidateAnswer::of(&head, &call) }))
     })
 }
@@ -282,17 +289,29 @@ fn promote(call: ApiCall) -> Answering {
     Box::pin(async move {
         changing::writable(call.control())?;
         let (head, text) = find(&call, call.path.get(0)).await?;
-        let edit = move |_: &str| Ok(Edited { text: text.clone(), ..Edited::default() });
+        let id = head.id.clone();
+        // Refused here, so that a call that is repeated with its `Idempotency-Key` is answered as before.
+        let edit = move |_: &str| match head.promoted {
+            None => Ok(Edited { text: text.clone(), ..Edited::default() }),
+            Some(version) => Err(promoted_before(version)),
+        };
         let answer = changing::change(&call, Box::new(edit)).await?;
+        let version = answer.told_version().unwrap_or_default();
         // It is published. If this fails, the candidate ends by itself, or somebody removes it.
-        let ended = database(&call)?
-            .end_candidate(&head.id, answer.told_version().unwrap_or_default(), unix_millis(call.now))
-            .await;
-        if let Err(error) = ended.and(catch_up(&call.node).await) {
-            tracing::warn!(candidate = head.id, %error, "a candidate was promoted, but has not ended yet");
+        if let Err(error) = database(&call)?.promote_candidate(&id, version, unix_millis(call.now)).await {
+            tracing::warn!(candidate = id, %error, "a candidate was promoted, but has not ended yet");
         }
+        follow_now(&call, "promoted").await;
         Ok(answer)
     })
+}
+
+/// Promoting it once more would replace what was changed since.
+fn promoted_before(version: u64) -> ApiError {
+    ApiError::Conflict(format!(
+        "the candidate has become version {version} already: to return to it, roll back to version {version}; to try the \
+         document out again, add it as a new candidate"
+    ))
 }
 
 fn audit_entry(call: &ApiCall, event: EventName, head: &CandidateHead) -> Result<AuditEntry, ApiError> {

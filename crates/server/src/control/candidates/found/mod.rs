@@ -1,15 +1,17 @@
 //! What nodes find of a candidate, and its sum over all nodes.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tidegate::engine::beside::{
-    ComparedExample, ComparisonSnapshot, ComparisonTotals, DecidedSide, DifferingDecisions,
+    ComparedExample, ComparisonSnapshot, ComparisonTotals, DecidedSide, DifferingDecisions, DifferingKey,
 };
 use tidegate_database::{CandidateRun, CandidateStep};
 use utoipa::ToSchema;
 
 use crate::control::api::rfc3339;
+use crate::control::glance::busy::{KeyCount, KeyCounts};
 use crate::control::glance::last_hour::STEP_SECS;
 use crate::control::startup::unix_millis;
 
@@ -47,6 +49,9 @@ pub(crate) struct FoundDifferences {
     by_others: u64,
     /// The keys with the most of them, most first. Values that may be secrets are shown as a few characters and a hash.
     keys: Vec<FoundKey>,
+    /// No other key has more.
+    #[serde(default)]
+    others_at_most: u64,
     /// Some of them, newest first.
     examples: Vec<FoundExample>,
 }
@@ -202,45 +207,72 @@ impl FoundOnNode {
 
 impl FoundDifferences {
     fn of(found: &DifferingDecisions) -> FoundDifferences {
-        let keys = found.keys.iter().map(|key| FoundKey {
+        let count = |key: &DifferingKey| KeyCount {
             limit: key.rule.to_string(),
             key: key.key.clone(),
             count: key.count,
             error: key.error,
-        });
-        FoundDifferences {
+            ..KeyCount::default()
+        };
+        let counts = KeyCounts::new(found.keys.iter().map(count).collect(), found.others_at_most);
+        let mut differences = FoundDifferences {
             by_limit: found.by_rule.iter().map(|(name, count)| (name.to_string(), *count)).collect(),
             by_others: found.by_others,
-            keys: keys.take(KEYS_MAX).collect(),
             examples: found.examples.iter().rev().map(FoundExample::of).collect(),
-        }
+            ..FoundDifferences::default()
+        };
+        differences.set_keys(counts);
+        differences
     }
 
-    fn add(&mut self, other: FoundDifferences) {
-        self.by_others = self.by_others.saturating_add(other.by_others);
-        for (limit, count) in other.by_limit {
-            let sum = match self.by_limit.len() < LIMITS_MAX {
-                true => self.by_limit.entry(limit).or_default(),
-                false => self.by_limit.get_mut(&limit).unwrap_or(&mut self.by_others),
-            };
-            *sum = sum.saturating_add(count);
-        }
-        for key in other.keys {
-            match self.keys.iter_mut().find(|known| (&known.limit, &known.key) == (&key.limit, &key.key)) {
-                Some(known) => {
-                    known.count = known.count.saturating_add(key.count);
-                    known.error = known.error.saturating_add(key.error);
-                }
-                None => self.keys.push(key),
+    /// Takes the first keys of these counts.
+    fn set_keys(&mut self, counts: KeyCounts) {
+        let first = counts.first(KEYS_MAX);
+        self.others_at_most = first.others_at_most();
+        let key = |KeyCount { limit, key, count, error, .. }| FoundKey { limit, key, count, error };
+        self.keys = first.into_keys().map(key).collect();
+    }
+
+    /// Removes its keys.
+    fn take_keys(&mut self) -> KeyCounts {
+        let keys = std::mem::take(&mut self.keys);
+        let count = |FoundKey { limit, key, count, error }| KeyCount {
+            limit,
+            key,
+            count,
+            error,
+            ..KeyCount::default()
+        };
+        KeyCounts::new(keys.into_iter().map(count).collect(), self.others_at_most)
+    }
+
+    /// The sum of what several runs have found, whatever their order.
+    fn sum(runs: impl Iterator<Item = FoundDifferences>) -> FoundDifferences {
+        let (mut sum, mut counts) = (FoundDifferences::default(), Vec::new());
+        for mut run in runs {
+            counts.push(run.take_keys());
+            sum.by_others = sum.by_others.saturating_add(run.by_others);
+            for (limit, count) in run.by_limit {
+                let sum = sum.by_limit.entry(limit).or_default();
+                *sum = sum.saturating_add(count);
             }
+            sum.examples.extend(run.examples);
+            sum.examples.sort_by_cached_key(|example| {
+                (Reverse(example.time.clone()), serde_json::to_string(example).unwrap_or_default())
+            });
+            sum.examples.truncate(EXAMPLES_MAX);
         }
-        self.keys.sort_by(|one, other| {
-            other.count.cmp(&one.count).then_with(|| (&one.limit, &one.key).cmp(&(&other.limit, &other.key)))
-        });
-        self.keys.truncate(KEYS_MAX);
-        self.examples.extend(other.examples);
-        self.examples.sort_by(|one, other| other.time.cmp(&one.time));
-        self.examples.truncate(EXAMPLES_MAX);
+        // Only here: what is beyond the bounds of a part of the runs may be within those of all.
+        if sum.by_limit.len() > LIMITS_MAX {
+            let mut by_count: Vec<(String, u64)> = std::mem::take(&mut sum.by_limit).into_iter().collect();
+            by_count.sort_by_key(|(_, count)| Reverse(*count));
+            let others = by_count.split_off(LIMITS_MAX).into_iter().map(|(_, count)| count);
+            sum.by_others = others.fold(sum.by_others, u64::saturating_add);
+            sum.by_limit = by_count.into_iter().collect();
+        }
+        let others_at_most = counts.iter().map(KeyCounts::others_at_most).fold(0, u64::saturating_add);
+        sum.set_keys(KeyCounts::new(KeyCounts::sum(counts.iter()), others_at_most));
+        sum
     }
 }
 
@@ -276,11 +308,12 @@ impl CandidateReport {
     /// The sum of what all runs have found. What a newer version of the program has written is left out.
     pub(crate) fn new(id: &str, runs: Vec<CandidateRun>, steps: &[CandidateStep]) -> CandidateReport {
         let mut report = CandidateReport { id: id.to_owned(), ..CandidateReport::default() };
+        let (mut newly_denied, mut newly_admitted) = (Vec::new(), Vec::new());
         for run in runs {
             let Ok(found) = serde_json::from_str::<FoundOnNode>(&run.found) else { continue };
             report.totals.add(&found.totals);
-            report.newly_denied.add(found.newly_denied);
-            report.newly_admitted.add(found.newly_admitted);
+            newly_denied.push(found.newly_denied);
+            newly_admitted.push(found.newly_admitted);
             report.nodes.push(FoundNode {
                 id: run.node,
                 seen: rfc3339(run.seen),
@@ -288,6 +321,8 @@ impl CandidateReport {
                 error: found.error,
             });
         }
+        report.newly_denied = FoundDifferences::sum(newly_denied.into_iter());
+        report.newly_admitted = FoundDifferences::sum(newly_admitted.into_iter());
         let mut sums: BTreeMap<u64, FoundCounts> = BTreeMap::new();
         for step in steps {
             if let Ok(counts) = serde_json::from_str(&step.counts) {
@@ -304,48 +339,4 @@ impl CandidateReport {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn found(limit: &str, key: &str, count: u64) -> FoundDifferences {
-        FoundDifferences {
-            by_limit: BTreeMap::from([(limit.to_owned(), count)]),
-            keys: vec![FoundKey { limit: limit.to_owned(), key: key.to_owned(), count, error: 0 }],
-            ..FoundDifferences::default()
-        }
-    }
-
-    #[test]
-    fn what_nodes_find_is_added_up_and_stays_bounded() {
-        let run = |node: &str, found: &FoundOnNode| CandidateRun {
-            node: node.to_owned(),
-            found: serde_json::to_string(found).unwrap(),
-            ..CandidateRun::default()
-        };
-        let mut runs: Vec<CandidateRun> = (0..2_000)
-            .map(|n| {
-                let newly_denied = found(&format!("limit-{n}"), &n.to_string(), n);
-                run("a", &FoundOnNode { newly_denied, ..FoundOnNode::default() })
-            })
-            .collect();
-        let counts = FoundCounts { newly_denied: 5, both_admit: 1, ..FoundCounts::default() };
-        let newly_denied = found("limit-1", "1", 5);
-        runs.push(run("b", &FoundOnNode { totals: counts, newly_denied, ..FoundOnNode::default() }));
-        runs.push(CandidateRun { found: "written by a newer version".to_owned(), ..CandidateRun::default() });
-        let step = |step, counts: &FoundCounts| CandidateStep {
-            step,
-            counts: serde_json::to_string(counts).unwrap(),
-        };
-        let report = CandidateReport::new("c", runs, &[step(3, &counts), step(2, &counts), step(3, &counts)]);
-        assert_eq!((report.totals, report.nodes.len()), (counts, 2_001));
-        let differing = &report.newly_denied;
-        assert_eq!((differing.by_limit.len(), differing.keys.len()), (LIMITS_MAX, KEYS_MAX));
-        assert_eq!(differing.by_limit["limit-1"], 6);
-        let all = differing.by_limit.values().sum::<u64>() + differing.by_others;
-        assert_eq!(all, (0..2_000).sum::<u64>() + 5);
-        assert_eq!(differing.keys[0].key, "1999");
-        let steps: Vec<(&str, u64)> =
-            report.steps.iter().map(|step| (&*step.time, step.counts.newly_denied)).collect();
-        assert_eq!(steps, [("1970-01-01T00:01:00.000Z", 5), ("1970-01-01T00:01:30.000Z", 10)]);
-    }
-}
+mod tests;
