@@ -33,10 +33,10 @@ pub use request::{
     Credential, Descriptor, Facts, GateStage, KeyBytes, Pairs, Priority, Request, Trust, query_value,
 };
 pub use rules::{
-    Allocation, Applicability, CostRule, DetectorRule, Gate, GateRule, Group, Judgement, LimitOverrides,
-    Numbers, OverrideRule, OverrideUse, Overrides, Plan, PlanItem, PlanOverrides, ResolvedTenantLimit, Rule,
-    RuleSet, Strategy, TagRule, Tenant, TenantAllocation, TenantBucket, TenantCharge, Tenants, Tier,
-    Upstreams, override_share,
+    Allocation, Applicability, BoundOverride, CostRule, DetectorRule, Gate, GateRule, Group, Judgement,
+    LimitOverrides, Numbers, OverrideRule, OverrideUse, Overrides, Plan, PlanItem, PlanOverrides,
+    ResolvedTenantLimit, Rule, RuleSet, Strategy, TagRule, Tenant, TenantAllocation, TenantBucket,
+    TenantCharge, Tenants, Tier, Upstreams, override_share,
 };
 pub use tidegate_core::{Algorithm, Carry};
 pub use tidegate_document::{Problem, Severity, Span, Spanned};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arc_swap::Guard;
 use smallvec::SmallVec;
-use tidegate_core::{Nanos, RetryAfter};
+use tidegate_core::{Limit, Nanos, RetryAfter};
 use tidegate_policy::{OverrideRule, PlanOverrides, Rule, RuleSet, Strategy, Tier};
 
 use super::active::Active;
@@ -58,7 +58,7 @@ pub(crate) struct Ruling {
     pub(crate) burst: Option<BurstNote>,
     /// Were limits decided without the store?
     pub(crate) without_store: bool,
-    /// The overrides of the limits, in the order of the standings.
+    /// The overrides in whose numbers limits were charged, by the indices of their standings.
     pub(crate) overrides: PlanOverrides,
 }
 
@@ -80,7 +80,7 @@ impl Ruling {
             shadow_denied: SmallVec::new(),
             burst: None,
             without_store: false,
-            overrides: None,
+            overrides: PlanOverrides::new(),
         }
     }
 
@@ -134,6 +134,8 @@ pub struct LimitStanding<'d> {
     pub decision: &'d tidegate_core::LimitDecision,
     /// The override that has given it other numbers.
     pub overridden: Option<&'d OverrideRule>,
+    /// Its numbers before trust.
+    pub(crate) untrusted: &'d Limit,
 }
 
 impl Decision {
@@ -222,11 +224,11 @@ impl Decision {
 
     fn standing<'d>(&'d self, (index, standing): (usize, &'d RuleStanding)) -> LimitStanding<'d> {
         let rule = self.set.rules.rule(standing.rule);
-        let overridden = self.ruling.overrides.as_ref().and_then(|overrides| overrides[index].as_deref());
-        // One whose numbers the limit cannot have does not apply.
-        let overridden = overridden
-            .filter(|overridden| rule.limit.at(rule.within_ceiling(overridden.numbers).into()).is_ok());
-        LimitStanding { rule, decision: &standing.decision, overridden }
+        let mut overrides = self.ruling.overrides.iter();
+        let overridden = overrides.find(|(item, _)| *item as usize == index).map(|(_, found)| &**found);
+        let untrusted = overridden.and_then(|found| found.limit.as_ref()).unwrap_or(&rule.limit);
+        let overridden = overridden.map(|found| &*found.rule);
+        LimitStanding { rule, decision: &standing.decision, overridden, untrusted }
     }
 
     /// Whether the request should be repeated, and after how long.

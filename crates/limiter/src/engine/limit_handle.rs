@@ -45,8 +45,9 @@ impl LimitHandle {
         LimitHandle { limit, trusted: OnceLock::new(), overridden: OnceLock::new() }
     }
 
-    /// The limit in a variant. If the store cannot count in the numbers of the override, the limit without it; if it has
-    /// no version numbers left, the limit itself.
+    /// The limit in a variant. If the store cannot count in the numbers of the override at that trust, the override without
+    /// trust; if it cannot count in them at all, the limit without the override; if it has no version numbers left, the limit
+    /// itself.
     #[inline]
     pub(crate) fn at<S: Store>(&self, variant: LimitVariant, store: &S) -> &LimitRef {
         match variant {
@@ -80,6 +81,7 @@ impl LimitHandle {
             cell = known.next(&mut hash);
         }
         let limit = store.variant(&self.limit, variant);
+        let limit = limit.or_else(|_| store.variant(&self.limit, variant.untrusted()));
         let limit = limit.unwrap_or_else(|_| self.at_trust(variant.trust, store).clone());
         let mut new = Box::new(Overridden { variant, limit, next: Default::default() });
         // Another thread may have added some meanwhile, perhaps this one.

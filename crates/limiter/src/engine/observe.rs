@@ -163,7 +163,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             return;
         }
         self.stats.count(set, facts, plan, ruling, scope);
-        if let Some(plan) = plan.filter(|plan| plan.overrides.is_some()) {
+        if let Some(plan) = plan.filter(|plan| !plan.overrides.is_empty()) {
             self.record_overrides(set, plan, ruling.at);
         }
         if ruling.allowed {

@@ -9,22 +9,30 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwapOption;
-use tidegate_core::{LimitVariant, Nanos};
-use tidegate_policy::{Facts, LimitOverrides, Overrides, Plan};
+use tidegate_core::{LimitVariant, Nanos, OverrideNumbers};
+use tidegate_policy::{BoundOverride, Facts, LimitOverrides, Overrides, Plan, PlanOverrides};
 
 use super::active::Active;
 use super::limiter::Limiter;
-use crate::{Clock, Store};
+use crate::{Clock, LimitError, NamedLimit, Store};
 
 /// The overrides of each rule of a policy. Without any, a decision reads one flag.
 #[derive(Debug, Default)]
 pub(crate) struct RuleOverrides {
     is_some: AtomicBool,
-    by_rule: ArcSwapOption<Box<[Option<Arc<LimitOverrides>>]>>,
+    by_rule: ArcSwapOption<Box<[Option<OverridesOfRule>]>>,
+}
+
+/// The overrides of one rule, in the numbers that they give it.
+#[derive(Debug)]
+struct OverridesOfRule {
+    found_by: Arc<LimitOverrides>,
+    /// In the order of [`LimitOverrides::entries`].
+    bound: Box<[Arc<BoundOverride>]>,
 }
 
 impl RuleOverrides {
-    fn store(&self, by_rule: Option<Box<[Option<Arc<LimitOverrides>>]>>) {
+    fn store(&self, by_rule: Option<Box<[Option<OverridesOfRule>]>>) {
         let is_some = by_rule.is_some();
         self.by_rule.store(by_rule.map(Arc::new));
         self.is_some.store(is_some, Ordering::Release);
@@ -38,11 +46,14 @@ impl Active {
             return self.overrides.store(None);
         };
         let of_rule = |(rule, bound): (&tidegate_policy::Rule, &super::active::ActiveRule)| {
-            let found = overrides.of_limit(&rule.name)?;
-            for entry in found.entries() {
-                store.expect_override(bound.limit(), rule.within_ceiling(entry.numbers));
-            }
-            Some(Arc::clone(found))
+            let found_by = Arc::clone(overrides.of_limit(&rule.name)?);
+            let bind = |entry| {
+                let overridden = BoundOverride::new(entry, rule);
+                store.expect_override(bound.limit(), overridden.numbers);
+                Arc::new(overridden)
+            };
+            let bound = found_by.entries().iter().map(bind).collect();
+            Some(OverridesOfRule { found_by, bound })
         };
         let by_rule: Box<[_]> = self.rules.rules().iter().zip(&self.bound).map(of_rule).collect();
         let any = by_rule.iter().any(Option::is_some);
@@ -54,8 +65,8 @@ impl Active {
     pub(crate) fn variant_of(&self, plan: &Plan, index: usize) -> LimitVariant {
         let rule = self.rules.rule(plan.items()[index].rule);
         let trust = self.trust_in(rule, plan.trust).hundredths();
-        let numbers = plan.override_of(index).map(|found| rule.within_ceiling(found.numbers));
-        LimitVariant { numbers, trust }
+        let overridden = plan.override_of(index).filter(|found| found.limit.is_some());
+        LimitVariant { numbers: overridden.map(|found| found.numbers), trust }
     }
 }
 
@@ -99,6 +110,26 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.overrides.store(overrides);
     }
 
+    /// Could the store count the limits of this name in the numbers of an override, on one of so many nodes each of which
+    /// enforces its share? Nothing changes. Numbers that the limit itself cannot have are not looked at.
+    ///
+    /// # Errors
+    /// Why the store could not count them.
+    pub fn check_override(
+        &self,
+        limit: &str,
+        numbers: OverrideNumbers,
+        nodes: u32,
+    ) -> Result<(), LimitError> {
+        let set = self.active.load();
+        let mut named = set.rules.rules().iter().filter(|rule| *rule.name == *limit);
+        named.try_for_each(|rule| {
+            let Ok(limit) = rule.limit.at(rule.overridden(numbers, nodes).into()) else { return Ok(()) };
+            let named = NamedLimit { name: &rule.name, limit, carry: rule.carry, trusted: rule.adaptive };
+            self.store.check_limits(&[named])
+        })
+    }
+
     /// The overrides.
     pub fn overrides(&self) -> Option<Arc<Overrides>> {
         self.overrides.load_full()
@@ -116,13 +147,12 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     fn find_overrides(&self, set: &Active, facts: &Facts<'_, '_>, plan: &mut Plan, now: Nanos) {
         let by_rule = set.overrides.by_rule.load();
         let Some(by_rule) = by_rule.as_deref() else { return };
-        let mut found: tidegate_policy::PlanOverrides = None;
-        for (index, item) in plan.items().iter().enumerate() {
+        let mut found = PlanOverrides::new();
+        for (index, item) in (0..).zip(plan.items()) {
             let Some(of_rule) = &by_rule[item.rule as usize] else { continue };
             // `until` is a date, so it is compared with the wall clock.
-            if let Some(rule) = of_rule.find(facts, || self.clock.wall_at(now)) {
-                let none = || plan.items().iter().map(|_| None).collect();
-                found.get_or_insert_with(none)[index] = Some(Arc::clone(rule));
+            if let Some(number) = of_rule.found_by.find(facts, || self.clock.wall_at(now)) {
+                found.push((index, Arc::clone(&of_rule.bound[number])));
             }
         }
         plan.overrides = found;
@@ -132,16 +162,16 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     #[cold]
     pub(super) fn record_overrides(&self, set: &Active, plan: &Plan, at: Nanos) {
         let wall = self.clock.wall_at(at);
-        for (index, item) in plan.items().iter().enumerate() {
-            if let Some(rule) = plan.override_of(index) {
-                let can_have = || {
-                    // Without trust, as when the override was accepted: that some clients have too much trust for these
-                    // numbers says nothing about the others.
-                    let variant = LimitVariant { trust: 0, ..set.variant_of(plan, index) };
-                    set.bound[item.rule as usize].at(variant, &self.store).variant().numbers.is_some()
-                };
-                rule.use_record().record(set.swaps, can_have, wall);
-            }
+        for (index, overridden) in &plan.overrides {
+            let index = *index as usize;
+            let can_have = || {
+                // Without trust: some clients may have too much trust for these numbers. Those then have the numbers without
+                // it, so that says nothing about the others.
+                let variant = LimitVariant { trust: 0, ..set.variant_of(plan, index) };
+                let rule = &set.bound[plan.items()[index].rule as usize];
+                rule.at(variant, &self.store).variant().numbers.is_some()
+            };
+            overridden.rule.use_record().record(set.swaps, can_have, wall);
         }
     }
 }

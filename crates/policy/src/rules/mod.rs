@@ -15,11 +15,13 @@ pub use gate::{Gate, GateRule};
 pub use judge::{Applicability, Judgement};
 pub use numbers::Numbers;
 pub(crate) use numbers::WindowLength;
-pub use overrides::{LimitOverrides, OverrideRule, OverrideUse, Overrides, override_share};
+pub use overrides::{
+    BoundOverride, LimitOverrides, OverrideRule, OverrideUse, Overrides, PlanOverrides, override_share,
+};
 pub(crate) use rule::excepts;
 pub use rule::{CostRule, Group, Rule, Strategy, TagRule, Tier};
 pub(crate) use rule_set::{CompiledRoute, Routes};
-pub use rule_set::{DetectorRule, Plan, PlanItem, PlanOverrides, RuleSet};
+pub use rule_set::{DetectorRule, Plan, PlanItem, RuleSet};
 pub use tenants::{
     Allocation, ResolvedTenantLimit, Tenant, TenantAllocation, TenantBucket, TenantCharge, Tenants,
 };

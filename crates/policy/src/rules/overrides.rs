@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate_core::{Nanos, OverrideNumbers, Rate};
+use smallvec::SmallVec;
+use tidegate_core::{Limit, Meter, Nanos, OverrideNumbers, QuotaError, Rate};
 
 use crate::matching::{Condition, Index};
-use crate::{Facts, GateRule};
+use crate::{Facts, GateRule, Rule};
 
 /// An override.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub struct OverrideRule {
     pub reason: Option<Box<str>>,
     /// It applies before this point in time.
     pub until: Option<Nanos>,
+    /// Among how many nodes its numbers are divided.
+    nodes: u32,
     use_record: Arc<OverrideUse>,
 }
 
@@ -85,8 +88,15 @@ impl OverrideRule {
             conditions: who.conditions,
             reason: who.reason,
             until: who.until,
+            nodes: 1,
             use_record,
         }
+    }
+
+    /// The same override for one of so many nodes, each of which enforces its share of every limit.
+    #[must_use]
+    pub fn divided(self, nodes: u32) -> OverrideRule {
+        OverrideRule { nodes, ..self }
     }
 
     /// When it was last used.
@@ -100,6 +110,29 @@ impl OverrideRule {
             && self.conditions.iter().all(|condition| condition.holds(facts))
     }
 }
+
+/// An override in the numbers that it gives one rule, which are computed once and not in each decision.
+#[derive(Clone, Debug)]
+pub struct BoundOverride {
+    /// The override.
+    pub rule: Arc<OverrideRule>,
+    /// This node's share of its numbers, at most what the ancestors of the tenant allow.
+    pub numbers: OverrideNumbers,
+    /// The limit of the rule in these numbers, before trust; `None` if it cannot have them. Then the limit itself applies.
+    pub limit: Option<Limit>,
+}
+
+impl BoundOverride {
+    /// The numbers that an override gives a rule.
+    pub fn new(overridden: &Arc<OverrideRule>, rule: &Rule) -> BoundOverride {
+        let numbers = rule.overridden(overridden.numbers, overridden.nodes);
+        BoundOverride { rule: Arc::clone(overridden), numbers, limit: rule.limit.at(numbers.into()).ok() }
+    }
+}
+
+/// Overrides that apply to items of a plan, each with the index of its item. There is hardly ever more than one, so up to two
+/// need no allocation.
+pub type PlanOverrides = SmallVec<[(u32, Arc<BoundOverride>); 2]>;
 
 /// The overrides of all limits.
 #[derive(Debug, Default)]
@@ -141,10 +174,12 @@ impl Overrides {
 }
 
 impl LimitOverrides {
-    /// The newest that matches a request and applies at the instant that `now` returns, by the wall clock.
-    pub fn find(&self, facts: &Facts<'_, '_>, now: impl Fn() -> Nanos) -> Option<&Arc<OverrideRule>> {
+    /// The newest that matches a request and applies at the instant that `now` returns, by the wall clock: its index in
+    /// [`LimitOverrides::entries`].
+    pub fn find(&self, facts: &Facts<'_, '_>, now: impl Fn() -> Nanos) -> Option<usize> {
         let candidates = self.index.candidates(facts);
-        candidates.iter().map(|&number| &self.entries[number as usize]).find(|rule| rule.holds(facts, &now))
+        let mut numbers = candidates.iter().map(|&number| number as usize);
+        numbers.find(|&number| self.entries[number].holds(facts, &now))
     }
 
     /// All, newest first.
@@ -153,23 +188,44 @@ impl LimitOverrides {
     }
 }
 
-/// The share of one of `nodes` nodes in the numbers of an override. A rate too slow to be divided stays whole.
-pub fn override_share(numbers: OverrideNumbers, nodes: u32) -> OverrideNumbers {
-    let nodes = nodes.max(1);
+/// The share of one of `nodes` nodes in the numbers of an override of a limit. A rate too slow to be divided stays whole. What
+/// a window or a log counts is rounded down, but at least one if it was before.
+pub fn override_share(numbers: OverrideNumbers, limit: &Limit, nodes: u32) -> OverrideNumbers {
     match numbers {
-        OverrideNumbers::Times(_) => numbers,
-        OverrideNumbers::Fixed { rate, capacity } => OverrideNumbers::Fixed {
-            rate: rate.map(|rate| {
-                let window = rate.nanos().saturating_mul(u64::from(nodes));
-                Rate::new(rate.tokens(), Nanos::new(window)).unwrap_or(rate)
-            }),
+        OverrideNumbers::Fixed { rate, capacity } if nodes > 1 => OverrideNumbers::Fixed {
+            rate: rate.map(|rate| rate_share(rate, limit, nodes)),
             capacity: capacity.map(|capacity| (capacity / nodes).max(1)),
         },
+        OverrideNumbers::Fixed { .. } | OverrideNumbers::Times(_) => numbers,
     }
+}
+
+fn rate_share(rate: Rate, limit: &Limit, nodes: u32) -> Rate {
+    let share = match limit {
+        Limit::Meter(Meter::TokenBucket(_)) => {
+            Rate::new(rate.tokens(), Nanos::new(rate.nanos().saturating_mul(u64::from(nodes))))
+        }
+        Limit::Meter(Meter::SlidingWindow(quota) | Meter::FixedWindow(quota)) => {
+            counted_share(rate, quota.length(), nodes)
+        }
+        Limit::Log(quota) => counted_share(rate, quota.window(), nodes),
+    };
+    share.unwrap_or(rate)
+}
+
+fn counted_share(rate: Rate, window: Nanos, nodes: u32) -> Result<Rate, QuotaError> {
+    let count = u128::from(rate.tokens()) * u128::from(window.get()) / u128::from(rate.nanos());
+    let count = u64::try_from(count).unwrap_or(u64::MAX);
+    if count == 0 {
+        return Ok(rate);
+    }
+    Rate::new((count / u64::from(nodes)).max(1), window)
 }
 
 #[cfg(test)]
 mod tests {
+    use tidegate_core::{LogQuota, Quota, WindowQuota};
+
     use super::*;
     use crate::{Policy, Request, RuleSet};
 
@@ -186,7 +242,7 @@ mod tests {
 
     fn found(overrides: &Overrides, request: &Request<'_>, now: u64) -> Option<String> {
         let (limit, facts) = (overrides.of_limit("a")?, Facts::new(request));
-        limit.find(&facts, || Nanos::from_secs(now)).map(|rule| rule.id.to_string())
+        limit.find(&facts, || Nanos::from_secs(now)).map(|index| limit.entries()[index].id.to_string())
     }
 
     #[test]
@@ -217,12 +273,37 @@ mod tests {
 
     #[test]
     fn the_share_of_a_node_is_exact_where_it_can_be() {
+        let bucket = Limit::from(Quota::new(5, Nanos::SECOND, 5).expect("in range"));
         let rate = |tokens, secs| Some(Rate::new(tokens, Nanos::from_secs(secs)).expect("in range"));
         let fixed = |rate, capacity| OverrideNumbers::Fixed { rate, capacity };
-        assert_eq!(override_share(fixed(rate(10, 1), Some(50)), 3), fixed(rate(10, 3), Some(16)));
-        assert_eq!(override_share(fixed(None, Some(2)), 3), fixed(None, Some(1)));
+        let share = |numbers, nodes| override_share(numbers, &bucket, nodes);
+        assert_eq!(share(fixed(rate(10, 1), Some(50)), 3), fixed(rate(10, 3), Some(16)));
+        assert_eq!(share(fixed(None, Some(2)), 3), fixed(None, Some(1)));
         let slowest = fixed(rate(1, 366 * 86_400), None);
-        assert_eq!(override_share(slowest, 2), slowest);
-        assert_eq!(override_share(OverrideNumbers::Times(250), 3), OverrideNumbers::Times(250));
+        assert_eq!(share(slowest, 2), slowest);
+        assert_eq!(share(OverrideNumbers::Times(250), 3), OverrideNumbers::Times(250));
+    }
+
+    /// Otherwise the override would do nothing on any node.
+    #[test]
+    fn every_node_has_one_of_what_is_counted() {
+        let window = WindowQuota::new(3, Nanos::MINUTE).expect("in range");
+        let limits = [
+            Limit::sliding_window(window),
+            Limit::fixed_window(window),
+            Limit::from(LogQuota::new(3, Nanos::MINUTE).expect("in range")),
+        ];
+        let counts = |limit: &Limit, tokens, window, nodes| {
+            let rate = Some(Rate::new(tokens, window).expect("in range"));
+            let share = override_share(OverrideNumbers::Fixed { rate, capacity: None }, limit, nodes);
+            limit.at(share.into()).map(|limit| limit.capacity()).ok()
+        };
+        for limit in &limits {
+            assert_eq!(counts(limit, 10, Nanos::MINUTE, 4), Some(2), "{limit}");
+            assert_eq!(counts(limit, 2, Nanos::MINUTE, 4), Some(1), "{limit}");
+            assert_eq!(counts(limit, 60, Nanos::HOUR, 4), Some(1), "{limit}: one a minute");
+            assert_eq!(counts(limit, 59, Nanos::HOUR, 4), None, "{limit}: less than one, divided or not");
+            assert_eq!(counts(limit, 59, Nanos::HOUR, 1), None, "{limit}");
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use tidegate_core::{Carry, Cost, Limit, Meter, Nanos, OverrideNumbers, Rate};
 
+use super::override_share;
 use crate::document::{HeaderFamily, Jitter, Missing, Mode, OnStoreError};
 use crate::{Condition, Descriptor, Facts, Numbers, Span};
 
@@ -88,15 +89,20 @@ impl Rule {
         }
     }
 
+    /// The numbers that an override gives it on one of so many nodes, each of which enforces its share: at most what the
+    /// ancestors of the tenant allow.
+    pub fn overridden(&self, numbers: OverrideNumbers, nodes: u32) -> OverrideNumbers {
+        self.within_ceiling(override_share(numbers, &self.limit, nodes))
+    }
+
     /// The numbers of an override, at most what the ancestors of the tenant allow.
-    pub fn within_ceiling(&self, numbers: OverrideNumbers) -> OverrideNumbers {
-        let ceiling = self.ceiling.and_then(|ceiling| {
-            let rate = Rate::new(ceiling.rate, ceiling.window).ok()?;
-            Some((rate, ceiling.capacity))
-        });
-        let (Some((most, capacity_max)), Ok(limit)) = (ceiling, self.limit.at(numbers.into())) else {
+    fn within_ceiling(&self, numbers: OverrideNumbers) -> OverrideNumbers {
+        let Some(ceiling) = self.ceiling else { return numbers };
+        let (Ok(most), Ok(limit)) = (Rate::new(ceiling.rate, ceiling.window), self.limit.at(numbers.into()))
+        else {
             return numbers;
         };
+        let capacity_max = ceiling.capacity;
         let (rate, capacity) = match limit {
             Limit::Meter(Meter::TokenBucket(quota)) => (Some(quota.rate()), Some(quota.capacity())),
             Limit::Meter(Meter::SlidingWindow(quota) | Meter::FixedWindow(quota)) => {

@@ -1,7 +1,6 @@
 //! The compiled policy: immutable, and shared by all requests.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidegate_core::{Cost, Nanos};
@@ -11,7 +10,7 @@ use crate::matching::{Candidates, Index, PathTree};
 use crate::request::{KeyBytes, SHARED_KEY};
 use crate::{Condition, Descriptor, Facts, GateStage, PathSpelling, Pattern, Priority, Request, Trust};
 
-use super::{Gate, OverrideRule, Rule, TenantBucket, Tenants, Upstreams, excepts};
+use super::{BoundOverride, Gate, PlanOverrides, Rule, TenantBucket, Tenants, Upstreams, excepts};
 
 /// A compiled policy.
 #[derive(Debug, Default)]
@@ -118,12 +117,9 @@ pub struct Plan {
     pub unknown_tenant: bool,
     /// The trust by which limits are scaled: that of the request, unless somebody sets another.
     pub trust: Option<Trust>,
-    /// The overrides that apply, if there are any.
+    /// The overrides that apply.
     pub overrides: PlanOverrides,
 }
-
-/// For each item of a plan, the override that applies to it; `None` if none applies to any.
-pub type PlanOverrides = Option<Box<[Option<Arc<OverrideRule>>]>>;
 
 /// A limit that applies to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,8 +144,9 @@ impl Plan {
 
     /// The override that applies to the item with this index.
     #[inline]
-    pub fn override_of(&self, index: usize) -> Option<&Arc<OverrideRule>> {
-        self.overrides.as_ref()?[index].as_ref()
+    pub fn override_of(&self, index: usize) -> Option<&BoundOverride> {
+        let found = self.overrides.iter().find(|(item, _)| *item as usize == index);
+        found.map(|(_, overridden)| &**overridden)
     }
 
     /// Is the bucket of an item the one that all requests without the limit's key share?

@@ -1,11 +1,13 @@
 //! From the verdict of a store to a decision. A pure function.
 
-use tidegate_core::{Algorithm, LimitDecision, Nanos};
-use tidegate_policy::{Plan, PlanItem, Rule, RuleSet, Strategy};
+use std::sync::Arc;
 
-use crate::Verdict;
+use tidegate_core::{Algorithm, LimitDecision, Nanos};
+use tidegate_policy::{BoundOverride, Plan, PlanItem, PlanOverrides, Rule, RuleSet, Strategy};
+
 use crate::engine::decision::{Refuser, RuleStanding, Ruling};
 use crate::engine::reason::Reason;
+use crate::{Charge, Verdict};
 
 /// Can the caller wait? If so, a `queue` limit lets it wait; otherwise the limit denies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,10 +16,10 @@ pub(crate) enum CanWait {
     DoesNotWait,
 }
 
-/// The decision that follows from a verdict on a plan. It is large, so it is filled in place.
+/// The decision that follows from a verdict on the charges of a plan. It is large, so it is filled in place.
 pub(crate) fn conclude(
     rules: &RuleSet,
-    plan: &Plan,
+    (plan, charges): (&Plan, &[Charge<'_>]),
     verdict: &Verdict,
     now: Nanos,
     caller: CanWait,
@@ -30,7 +32,7 @@ pub(crate) fn conclude(
         queued: false,
     };
     ruling.standings.extend(pairs.map(standing));
-    ruling.overrides.clone_from(&plan.overrides);
+    ruling.overrides = charged_overrides(plan, charges);
     let standings = &ruling.standings;
     let denied = |standing: &&RuleStanding| !standing.decision.is_allowed();
     let shadow = |standing: &&RuleStanding| rules.rule(standing.rule).is_shadow();
@@ -61,6 +63,15 @@ pub(crate) fn conclude(
     ruling.retry_after_secs = ruling.retry_after.map(|wait| wait.as_secs_ceil().max(1));
     ruling.tightest = tightest;
     ruling
+}
+
+/// The overrides in whose numbers limits were charged. A store that cannot count in those of an override charges the limit
+/// itself, and of requests that are decided together one may be charged in the numbers of another.
+fn charged_overrides(plan: &Plan, charges: &[Charge<'_>]) -> PlanOverrides {
+    let is_charged = |(index, overridden): &&(u32, Arc<BoundOverride>)| {
+        charges[*index as usize].limit.variant().numbers == Some(overridden.numbers)
+    };
+    plan.overrides.iter().filter(is_charged).cloned().collect()
 }
 
 /// Does this limit refuse the request?

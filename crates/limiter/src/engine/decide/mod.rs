@@ -269,7 +269,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         (caller, now): (CanWait, Nanos),
     ) -> Ruling {
         match result {
-            Ok(verdict) => conclude(&set.rules, plan, verdict, now, caller),
+            Ok(verdict) => conclude(&set.rules, (plan, charges), verdict, now, caller),
             Err(_) => self.ruling_without_store(set, plan, charges, intent, now),
         }
     }
@@ -286,7 +286,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     ) -> Ruling {
         let subject = |index: usize| (plan.items()[index].rule, set.variant_of(plan, index));
         let without = self.fall_back(set, subject, charges, intent, now);
-        let mut ruling = conclude(&set.rules, plan, &without.verdict, now, CanWait::DoesNotWait);
+        let mut ruling = conclude(&set.rules, (plan, charges), &without.verdict, now, CanWait::DoesNotWait);
         mark_without_store(&mut ruling, &without.closed);
         ruling
     }

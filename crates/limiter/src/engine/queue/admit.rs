@@ -241,15 +241,17 @@ impl<S: Store, C: Sleep> Limiter<S, C> {
         let mut waited_for = ruling.standings[item].decision;
         waited_for.reset_after = waited_for.reset_after.saturating_sub(turn.saturating_sub(charges_ahead.at));
         verdict.decisions.insert(item, waited_for);
-        *ruling = conclude(&set.rules, &charges_ahead.pending.plan, &verdict, turn, CanWait::Waits);
+        let plan = &charges_ahead.pending.plan;
+        let charges = set.charges(plan, charges_ahead.payer(), &self.store);
+        *ruling = conclude(&set.rules, (plan, &charges), &verdict, turn, CanWait::Waits);
         ruling.wall = self.clock.wall_at(turn);
         ruling.standings[item].queued = true;
         ruling.queued = Some(turn.saturating_sub(arrived));
         charges_ahead.pending.notes.add_to(ruling);
         self.stats.queue_waits.record(turn.saturating_sub(arrived));
         let facts = set.rules.facts(request);
-        self.count_decision(set, &facts, Some(&charges_ahead.pending.plan), ruling, CountScope::default());
-        drop(facts);
+        self.count_decision(set, &facts, Some(plan), ruling, CountScope::default());
+        drop((charges, facts));
         decision
     }
 

@@ -131,7 +131,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                     ruling.standings[item].decision = verdict.decisions[0];
                     ruling.allowed = verdict.allowed;
                 }
-                None => *ruling = conclude(&set.rules, plan, &verdict, ruling.at, CanWait::Waits),
+                None => *ruling = conclude(&set.rules, (plan, charges), &verdict, ruling.at, CanWait::Waits),
             }
             if ruling.allowed {
                 mark_queued(ruling, charges);

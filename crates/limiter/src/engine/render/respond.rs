@@ -7,7 +7,7 @@ use tidegate_policy::document::HeaderFamily;
 
 use super::headers::{self, RefusalText, TightestNumbers};
 use super::problem_body::{self, RefusalBody};
-use crate::engine::decision::{Decision, LimitStanding};
+use crate::engine::decision::Decision;
 use crate::engine::reason::Reason;
 
 /// The `WWW-Authenticate` of a response to a client with an invalid token.
@@ -52,7 +52,7 @@ impl Decision {
             limit: limit.decision.limit,
             remaining: limit.decision.remaining,
             reset_after: limit.decision.reset_after,
-            window_secs: window_secs(&in_force(&limit)),
+            window_secs: window_secs(limit.untrusted),
             retry_after_secs: self.retry_after_secs().filter(|_| denied),
             denied,
             now: self.wall(),
@@ -108,13 +108,8 @@ impl Decision {
     }
 }
 
-/// The numbers of a limit, with its override. Trust changes the time to fill a bucket by less than half.
-fn in_force(limit: &LimitStanding<'_>) -> Limit {
-    let numbers = limit.overridden.map(|overridden| limit.rule.within_ceiling(overridden.numbers));
-    numbers.and_then(|numbers| limit.rule.limit.at(numbers.into()).ok()).unwrap_or(limit.rule.limit)
-}
-
-/// The seconds over which a limit counts: the length of its window, or the time an empty bucket takes to fill.
+/// The seconds over which a limit counts: the length of its window, or the time an empty bucket takes to fill. Trust changes
+/// that time by less than half.
 fn window_secs(limit: &Limit) -> u64 {
     match limit {
         Limit::Meter(Meter::TokenBucket(quota)) => {

@@ -151,17 +151,27 @@ impl Flaky {
     }
 }
 
+fn check(name: &str, limit: &Limit) -> Result<(), LimitError> {
+    if limit.capacity() == NOT_COUNTED {
+        return Err(LimitError::NotShared { name: name.into(), why: "it is odd" });
+    }
+    Ok(())
+}
+
 impl Store for Flaky {
     type Error = Failed;
 
     fn limits(&self, limits: &[NamedLimit<'_>], now: Nanos) -> Result<Vec<LimitRef>, LimitError> {
-        if let Some(odd) = limits.iter().find(|named| named.limit.capacity() == NOT_COUNTED) {
-            return Err(LimitError::NotShared { name: odd.name.into(), why: "it is odd" });
-        }
+        self.check_limits(limits)?;
         self.memory.limits(limits, now)
     }
 
+    fn check_limits(&self, limits: &[NamedLimit<'_>]) -> Result<(), LimitError> {
+        limits.iter().try_for_each(|named| check(named.name, &named.limit))
+    }
+
     fn variant(&self, limit: &LimitRef, variant: LimitVariant) -> Result<LimitRef, LimitError> {
+        check(limit.name(), &limit.limit().at(variant)?)?;
         self.memory.variant(limit, variant)
     }
 

@@ -5,6 +5,7 @@ mod beside;
 mod failing;
 mod flaky;
 mod joint;
+mod overriding;
 mod sharing;
 mod tags;
 mod waiting;

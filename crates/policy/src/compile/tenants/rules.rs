@@ -134,16 +134,18 @@ impl Compiler<'_> {
         }
         let terms = plane.terms(giver);
         let others = above.iter().copied().filter(|&ancestor| ancestor != giver);
-        let numbers =
-            std::iter::once(giver).chain(others).filter_map(|ancestor| plane.nodes[ancestor].capped);
+        let others: Vec<Numbers> = others.filter_map(|ancestor| plane.nodes[ancestor].capped).collect();
+        let numbers = plane.nodes[giver].capped.into_iter().chain(others.iter().copied());
         let name = limit_name(plane.tree.id(giver), plane.upstream);
+        // It alone enforces the others too: an override of the limit whose name it has does not loosen theirs.
+        let ceiling = lowest(Algorithm::TokenBucket, others.iter().copied());
         let rule = lowest(terms.algorithm, numbers)
             .and_then(|numbers| self.tenant_rule(plane, giver, &terms, numbers, name))
             .map(|rule| {
                 // Tenants below different ancestors may have different numbers under one name.
                 let state =
                     (giver != nearest).then(|| format!("{}\u{1f}{}", rule.name, plane.tree.id(nearest)));
-                Rule { key: Box::from([Descriptor::Tenant]), state: state.map(Into::into), ..rule }
+                Rule { key: Box::from([Descriptor::Tenant]), state: state.map(Into::into), ceiling, ..rule }
             })
             .and_then(|rule| self.add_rule(rules, first, rule))
             .map(|rule| (giver, rule));

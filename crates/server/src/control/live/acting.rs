@@ -144,6 +144,7 @@ impl KeyDeed {
         LiveEntry {
             id: id.to_owned(),
             kind: LiveKind::Keys,
+            sequence: 0,
             body: LiveBody { action: Some(self.action.clone()), ..LiveBody::default() },
             until: Some(now.plus(ACTION_LIFE)),
             created_at: now,

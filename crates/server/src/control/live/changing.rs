@@ -46,19 +46,23 @@ impl LiveDeed {
     /// # Errors
     /// When there are too many entries, when an entry to remove is not there any more, and when the carrier does not
     /// answer: then it may have been done or not.
-    pub(crate) async fn run(self, call: &ApiCall) -> Result<(), ApiError> {
-        self.record(call).await?;
+    pub(crate) async fn run(mut self, call: &ApiCall) -> Result<(), ApiError> {
+        let last = self.record(call).await?;
+        // The carrier numbers what is added in its order.
+        for (before, entry) in (0..).zip(self.add.iter_mut().rev()) {
+            entry.sequence = last.saturating_sub(before);
+        }
         self.tell(call);
         // What is written is done. It needs no answer of the carrier to be in force here.
         apply(&call.node, &self.remove, &self.add).await;
         Ok(())
     }
 
-    /// Writes it down, with the audit, in one transaction.
+    /// Writes it down, with the audit, in one transaction. Returns the sequence of its last part; zero if nobody carries it.
     ///
     /// # Errors
     /// As for [`LiveDeed::run`].
-    pub(super) async fn record(&self, call: &ApiCall) -> Result<(), ApiError> {
+    pub(super) async fn record(&self, call: &ApiCall) -> Result<u64, ApiError> {
         let about = (vec![self.audit_entry(call, self.kind)], self.answer.clone());
         write(call, &self.remove, &self.add, about).await
     }
@@ -136,13 +140,13 @@ impl LiveEntry {
     }
 }
 
-/// Writes a change to the carrier, and wakes the other nodes.
+/// Writes a change to the carrier, and wakes the other nodes. Returns the sequence of its last part.
 pub(super) async fn write(
     call: &ApiCall,
     remove: &[String],
     add: &[LiveEntry],
     (audit, answer): (Vec<AuditEntry>, Option<ChangeAnswer>),
-) -> Result<(), ApiError> {
+) -> Result<u64, ApiError> {
     let (board, now) = (call.control().live(), unix_millis(call.now));
     let full = || {
         ApiError::Conflict(format!(
@@ -173,8 +177,8 @@ pub(super) async fn write(
             Err(_) => {}
         }
     }
-    match changed? {
-        LiveChangeOutcome::Changed(_) => {}
+    let last = match changed? {
+        LiveChangeOutcome::Changed(sequence) => sequence,
         LiveChangeOutcome::Full => return Err(full()),
         LiveChangeOutcome::KeyUsed => return Err(key_used()),
         LiveChangeOutcome::Unknown => {
@@ -184,11 +188,11 @@ pub(super) async fn write(
             let name = remove.first().cloned().unwrap_or_default();
             return Err(ApiError::NotFound { what: "live entry", name });
         }
-    }
+    };
     if !(remove.is_empty() && add.is_empty()) {
         waking::wake(&call.node, WakeTopic::Live);
     }
-    Ok(())
+    Ok(last)
 }
 
 /// Whom an entry is about, without secrets; `None` if it does not say.

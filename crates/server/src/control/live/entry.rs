@@ -1,5 +1,7 @@
 //! A live entry, and how carriers write it.
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tidegate_database::{LiveRow, UnixMillis};
@@ -48,6 +50,9 @@ pub(crate) struct LiveEntry {
     /// Its name, which is no secret.
     pub(crate) id: String,
     pub(crate) kind: LiveKind,
+    /// Its place in the order in which entries were added, which the carrier gives it: of two, the newer one has the higher.
+    /// Zero until then. The clocks of nodes say nothing about that order.
+    pub(crate) sequence: u64,
     /// More about it.
     pub(crate) body: LiveBody,
     /// When it ends by itself.
@@ -106,6 +111,11 @@ impl LiveEntry {
         matches!(self.kind, LiveKind::Block | LiveKind::Allow)
     }
 
+    /// The order of entries, newest first.
+    pub(crate) fn newer_first(&self, other: &LiveEntry) -> Ordering {
+        (other.sequence, &other.id).cmp(&(self.sequence, &self.id))
+    }
+
     /// Does it still hold?
     pub(crate) fn holds(&self, now: UnixMillis) -> bool {
         self.until.is_none_or(|until| now < until)
@@ -131,6 +141,7 @@ impl LiveEntry {
             kind: LiveKind::parse(&row.kind)?,
             body: serde_json::from_str(&row.body).ok()?,
             id: row.id,
+            sequence: row.sequence,
             until: row.until,
             created_at: row.created_at,
             author: row.author,
@@ -156,6 +167,7 @@ impl LiveEntry {
         let text: LiveText = serde_json::from_slice(&entry.text).ok()?;
         Some(LiveEntry {
             id: entry.id.clone(),
+            sequence: entry.sequence,
             kind: LiveKind::parse(&text.kind)?,
             body: text.body,
             until: text.until.map(UnixMillis::new),
@@ -177,6 +189,7 @@ mod tests {
         let entry = LiveEntry {
             id: "a".into(),
             kind: LiveKind::Allow,
+            sequence: 7,
             body: LiveBody {
                 who: json!({ "user": ["42", "43"] }),
                 scope: Some("acme".into()),
@@ -187,9 +200,10 @@ mod tests {
             author: "token:x".into(),
             reason: None,
         };
-        assert_eq!(LiveEntry::of_row(entry.to_row()), Some(entry.clone()));
+        let row = LiveRow { sequence: 7, ..entry.to_row() };
+        assert_eq!(LiveEntry::of_row(row), Some(entry.clone()), "the carrier gives the sequence");
         let shared =
-            SharedLiveEntry { id: "a".into(), sequence: 1, is_removed: false, text: entry.to_text() };
+            SharedLiveEntry { id: "a".into(), sequence: 7, is_removed: false, text: entry.to_text() };
         assert_eq!(LiveEntry::of_text(&shared), Some(entry.clone()));
         assert_eq!(LiveEntry::of_row(LiveRow { kind: "newer".into(), ..entry.to_row() }), None);
         assert_eq!(LiveEntry::of_text(&SharedLiveEntry { text: b"{}".into(), ..shared }), None);

@@ -13,6 +13,7 @@ use super::carrier::{CarrierError, LiveCarrier, LiveNews};
 use super::entry::{LiveEntry, LiveKind};
 use super::overrides::OverrideWork;
 use super::{EntrySummary, KnownLive, LiveBoard, acting, gates, renumbering};
+use crate::bounds::LIVE_ENTRIES_MAX;
 use crate::control::carried::{Carried, CarriedPage, FollowLog};
 use crate::control::startup::unix_millis;
 use crate::node::Node;
@@ -22,6 +23,9 @@ const TIDY_INTERVAL: Nanos = Nanos::from_secs(60);
 
 /// How often this node looks whether the kill switch has ended.
 const END_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long entries that have ended are kept, should the wall clock step back: as long as carriers keep them.
+const ENDED_KEPT: Nanos = Nanos::from_secs(60 * 60);
 
 /// Follows the carrier until the runtime ends. While it does not answer, what is known stays in force.
 pub(in crate::control) async fn follow(node: Arc<Node>) {
@@ -72,9 +76,9 @@ async fn end_in_time(node: &Node, board: &LiveBoard) {
     }
 }
 
-/// Drops what has ended, and sets the kill switch. The entries are held meanwhile, so that the last to change them sets it.
+/// Puts aside what has ended, and sets the kill switch. The entries are held meanwhile, so that the last to change them sets it.
 fn set_kill_switch(node: &Node, board: &LiveBoard, known: &mut KnownLive, now: UnixMillis) {
-    let is_killed = known.drop_ended(now).is_killed;
+    let is_killed = known.put_ended_aside(now, node.clock().now()).is_killed;
     node.follow_kill_switch(board.is_kill_switch_forced() || is_killed);
 }
 
@@ -86,7 +90,7 @@ pub(super) async fn apply(node: &Arc<Node>, remove: &[String], add: &[LiveEntry]
     {
         let mut known = board.known();
         remove.iter().for_each(|id| known.put(id.clone(), None));
-        add.iter().for_each(|entry| known.put(entry.id.clone(), Some(entry.clone())));
+        add.iter().for_each(|entry| known.add(entry.clone()));
     }
     put_in_force(node, board).await;
 }
@@ -147,7 +151,7 @@ impl FollowedLive<'_> {
     /// Does what others have done, as far as it is new.
     async fn follow_actions(&self, news: &[LiveNews]) {
         for action in news.iter().filter_map(|news| news.entry.as_ref()) {
-            if !self.board.known().entries.contains_key(&action.id) {
+            if !self.board.known().has(&action.id) {
                 acting::follow(self.node, self.board, action).await;
             }
         }
@@ -155,6 +159,11 @@ impl FollowedLive<'_> {
 }
 
 impl KnownLive {
+    /// Is this entry known, though it may have ended?
+    fn has(&self, id: &str) -> bool {
+        self.entries.contains_key(id) || self.ended.contains_key(id)
+    }
+
     fn take(&mut self, news: Vec<LiveNews>) {
         for LiveNews { id, entry, .. } in news {
             self.put(id, entry);
@@ -163,6 +172,8 @@ impl KnownLive {
 
     /// Puts everything in the place of what is known.
     fn replace(&mut self, all: Vec<LiveNews>) {
+        self.ended.clear();
+        self.summary = None;
         let there: HashSet<&str> = all.iter().map(|news| news.id.as_str()).collect();
         let gone: Vec<String> =
             self.entries.keys().filter(|id| !there.contains(id.as_str())).cloned().collect();
@@ -170,8 +181,20 @@ impl KnownLive {
         self.take(all);
     }
 
+    /// Adds an entry of this node. If nobody carries it, the node itself says which is the newest.
+    fn add(&mut self, mut entry: LiveEntry) {
+        if entry.sequence == 0 {
+            self.own_sequence += 1;
+            entry.sequence = self.own_sequence;
+        }
+        self.put(entry.id.clone(), Some(entry));
+    }
+
     /// Adds an entry, or removes it.
     pub(super) fn put(&mut self, id: String, entry: Option<LiveEntry>) {
+        if self.ended.remove(&id).is_some() {
+            self.summary = None;
+        }
         let added = entry.clone();
         let removed = match entry {
             Some(entry) => self.entries.insert(id, entry),
@@ -193,17 +216,30 @@ impl KnownLive {
         }
     }
 
-    /// Drops the entries that have ended: they do nothing, but would be compiled for ever.
-    fn drop_ended(&mut self, now: UnixMillis) -> EntrySummary {
-        let goes_on = |summary: &EntrySummary| summary.first_end.is_none_or(|end| now < end);
+    /// Puts the entries aside that have ended: they do nothing, but would be compiled for ever. Those that have not ended after
+    /// all, because the wall clock stepped back, hold again.
+    fn put_ended_aside(&mut self, now: UnixMillis, at: Nanos) -> EntrySummary {
+        let goes_on = |summary: &EntrySummary| {
+            summary.first_end.is_none_or(|end| now < end) && summary.last_ended.is_none_or(|end| end <= now)
+        };
         if let Some(summary) = self.summary.filter(goes_on) {
             return summary;
         }
-        let ended: Vec<String> =
-            self.entries.values().filter(|entry| !entry.holds(now)).map(|entry| entry.id.clone()).collect();
-        ended.into_iter().for_each(|id| self.put(id, None));
+        self.ended.retain(|_, (_, since)| at.saturating_sub(*since) < ENDED_KEPT);
+        let held = self.ended.values().filter(|(entry, _)| entry.holds(now)).map(|(entry, _)| entry.clone());
+        for entry in held.collect::<Vec<LiveEntry>>() {
+            self.put(entry.id.clone(), Some(entry));
+        }
+        let ended = self.entries.values().filter(|entry| !entry.holds(now)).cloned();
+        for entry in ended.collect::<Vec<LiveEntry>>() {
+            self.put(entry.id.clone(), None);
+            if self.ended.len() < LIVE_ENTRIES_MAX {
+                self.ended.insert(entry.id.clone(), (entry, at));
+            }
+        }
         let summary = EntrySummary {
             first_end: self.entries.values().filter_map(|entry| entry.until).min(),
+            last_ended: self.ended.values().filter_map(|(entry, _)| entry.until).max(),
             is_killed: self.entries.values().any(|entry| entry.kind == LiveKind::KillSwitch),
         };
         *self.summary.insert(summary)
@@ -276,6 +312,7 @@ mod tests {
         LiveEntry {
             id: id.to_owned(),
             kind,
+            sequence: 0,
             body: LiveBody::default(),
             until: None,
             created_at: UnixMillis::new(0),
@@ -317,6 +354,39 @@ mod tests {
             entry: now.map(|(kind, author)| entry(&id, kind, author)),
             id,
         })
+    }
+
+    /// A node whose wall clock jumps ahead and back is told nothing by the carrier.
+    #[test]
+    fn an_entry_that_has_ended_too_early_holds_again() {
+        let (mut known, millis) = (KnownLive::default(), UnixMillis::new);
+        let ends = LiveEntry { until: Some(millis(100)), ..entry("a", LiveKind::Override, 0) };
+        let block = LiveEntry { until: Some(millis(50)), ..entry("b", LiveKind::Block, 0) };
+        let lasts = entry("c", LiveKind::Block, 0);
+        known.take(
+            [&ends, &block, &lasts]
+                .map(|entry| LiveNews { sequence: 1, id: entry.id.clone(), entry: Some(entry.clone()) })
+                .into(),
+        );
+        let look = |known: &mut KnownLive, wall, secs| {
+            known.compiled_overrides = Some(PathSpelling::default());
+            known.put_ended_aside(millis(wall), Nanos::from_secs(secs));
+            known.entries.keys().cloned().collect::<String>()
+        };
+        assert_eq!(look(&mut known, 40, 1), "abc");
+        assert_eq!((look(&mut known, 9_999, 2), known.compiled_overrides), ("c".to_owned(), None));
+        assert_eq!(
+            (look(&mut known, 60, 3), known.compiled_overrides),
+            ("ac".to_owned(), None),
+            "`b` has ended"
+        );
+        assert_eq!(look(&mut known, 9_999, 4), "c");
+        // What the carrier says of it goes before.
+        known.put("a".to_owned(), None);
+        assert_eq!(look(&mut known, 40, 5), "bc");
+        assert_eq!(look(&mut known, 9_999, 6), "c");
+        assert_eq!(look(&mut known, 40, 6 + ENDED_KEPT.get() / 1_000_000_000), "c", "forgotten in the end");
+        assert!(known.ended.is_empty());
     }
 
     proptest! {

@@ -144,6 +144,7 @@ mod tests {
         LiveEntry {
             id: "a".into(),
             kind: LiveKind::Block,
+            sequence: 0,
             body: LiveBody { who, ..LiveBody::default() },
             until: Some(UnixMillis::new(1_900_000_000_001)),
             created_at: UnixMillis::new(1),

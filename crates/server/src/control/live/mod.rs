@@ -15,7 +15,7 @@ pub(crate) mod entry;
 mod following;
 pub(crate) mod gates;
 mod kill_switch;
-mod override_window;
+mod override_defaults;
 pub(crate) mod overrides;
 pub(crate) mod reduced;
 mod renumbering;
@@ -59,6 +59,11 @@ pub(crate) struct LiveBoard {
 #[derive(Debug, Default)]
 struct KnownLive {
     entries: BTreeMap<String, LiveEntry>,
+    /// The entries that have ended by the wall clock, and when that was noticed by the monotonic clock. The carrier does not
+    /// tell of them again, so they are kept for a while: the wall clock may have been ahead, and step back.
+    ended: BTreeMap<String, (LiveEntry, Nanos)>,
+    /// The highest sequence of an entry that was added on this node and that nobody carries.
+    own_sequence: u64,
     /// What has to be known of all entries each time; `None` if they have changed since. There may be very many, and they are
     /// looked at five times a second.
     summary: Option<EntrySummary>,
@@ -79,6 +84,8 @@ struct KnownLive {
 struct EntrySummary {
     /// When the first of them ends, if one does.
     first_end: Option<UnixMillis>,
+    /// When the last of those that have ended did so.
+    last_ended: Option<UnixMillis>,
     /// Is one of them the kill switch?
     is_killed: bool,
 }
@@ -102,7 +109,7 @@ impl LiveBoard {
     pub(crate) fn entries(&self, now: UnixMillis) -> Vec<LiveEntry> {
         let mut entries: Vec<LiveEntry> =
             self.known().entries.values().filter(|entry| entry.holds(now)).cloned().collect();
-        entries.sort_by(|one, other| (other.created_at, &other.id).cmp(&(one.created_at, &one.id)));
+        entries.sort_by(LiveEntry::newer_first);
         entries
     }
 
@@ -142,5 +149,35 @@ impl LiveBoard {
     /// Waits until the entries have been read once.
     pub(crate) async fn loaded(&self) {
         self.place.loaded().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use entry::LiveBody;
+
+    /// The clocks of nodes differ, and two entries may be of the same millisecond.
+    #[test]
+    fn the_newest_is_what_was_added_last_whatever_the_clocks_say() {
+        let entry = |id: &str, sequence: u64, created_at: i64| LiveEntry {
+            id: id.to_owned(),
+            kind: LiveKind::Override,
+            sequence,
+            body: LiveBody::default(),
+            until: None,
+            created_at: UnixMillis::new(created_at),
+            author: String::new(),
+            reason: None,
+        };
+        let board = LiveBoard::default();
+        for added in [entry("z", 7, 5_000), entry("b", 8, 1_000), entry("a", 9, 1_000)] {
+            board.known().put(added.id.clone(), Some(added));
+        }
+        let ids: Vec<String> = board.entries(UnixMillis::new(0)).into_iter().map(|entry| entry.id).collect();
+        assert_eq!(ids, ["a", "b", "z"]);
+        let known = board.known();
+        let work = known.overrides.work(known.entries.values(), 1, PathSpelling::default());
+        assert_eq!(work.newest_first(), ids);
     }
 }

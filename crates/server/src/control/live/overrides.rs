@@ -6,13 +6,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tidegate::engine::{OverrideRule, OverrideUse, Overrides};
-use tidegate::{Clock, Nanos, OverrideNumbers, Rate};
+use tidegate::{Clock, Limit, Nanos, OverrideNumbers, QuotaError, Rate};
 use tidegate_database::UnixMillis;
-use tidegate_policy::{PathSpelling, Policy, Problem, Rule, override_share};
+use tidegate_policy::{Numbers, PathSpelling, Policy, Problem, Rule};
 
 use super::carrier::LiveCarrier;
 use super::entry::LiveEntry;
-use super::override_window::window_text;
+use super::override_defaults::window_text;
 use super::{KnownLive, LiveBoard, gates};
 use crate::control::startup::unix_millis;
 use crate::node::Node;
@@ -57,38 +57,38 @@ impl OverrideBody {
             let wanted = "it is missing: give a multiplier, or `sustained`, `burst` or both";
             return Err(("/multiplier", wanted.to_owned()));
         }
-        let rule = |sustained: &Value, burst: Option<&Value>| {
-            let mut limit = json!({ "name": "override", "sustained": sustained });
-            if let Some(burst) = burst {
-                limit["burst"] = burst.clone();
-            }
-            let text = json!({ "version": 1, "limits": [limit] }).to_string();
-            match Policy::parse(&text) {
-                Ok(policy) => Ok(policy.rules.rules()[0].numbers),
-                Err(error) => {
-                    let first = error.problems.iter().find(|problem| problem.is_error());
-                    Err(first.map_or_else(|| error.to_string(), told))
-                }
-            }
-        };
         let rate = self.sustained.as_ref().map(|sustained| {
-            let numbers = rule(sustained, None).map_err(|wrong| ("/sustained", wrong))?;
+            let numbers = compiled(sustained, None).map_err(|wrong| ("/sustained", wrong))?;
             Rate::new(numbers.rate, numbers.window).map_err(|wrong| ("/sustained", wrong.to_string()))
         });
-        let any_rate = json!({ "rate": 1 });
-        let capacity = self.burst.as_ref().map(|burst| {
-            rule(&any_rate, Some(burst)).map(|numbers| numbers.capacity).map_err(|wrong| ("/burst", wrong))
-        });
+        let capacity =
+            self.burst.as_ref().map(|burst| self.capacity(burst).map_err(|wrong| ("/burst", wrong)));
         Ok(OverrideNumbers::Fixed { rate: rate.transpose()?, capacity: capacity.transpose()? })
     }
 
-    /// Checks that a limit can have its numbers.
+    /// How large the burst is.
+    fn capacity(&self, burst: &Value) -> Result<u32, String> {
+        let any_rate = json!({ "rate": 1 });
+        let numbers = compiled(self.sustained.as_ref().unwrap_or(&any_rate), Some(burst))?;
+        let is_multiple = has_member(burst, "allowance");
+        if !is_multiple && !has_member(burst, "capacity") {
+            return Err("it is empty: give `capacity` or `allowance`".to_owned());
+        }
+        if is_multiple && self.sustained.is_none() {
+            return Err(
+                "`allowance` is a multiple of a rate: give `sustained` beside it, or `capacity`".to_owned()
+            );
+        }
+        Ok(numbers.capacity)
+    }
+
+    /// Checks that a limit can have its numbers, on one of so many nodes among which limits are divided.
     ///
     /// # Errors
     /// The member that is wrong, and why.
-    pub(crate) fn check_with(&self, rule: &Rule) -> Result<(), (&'static str, String)> {
+    pub(crate) fn check_with(&self, rule: &Rule, nodes: u32) -> Result<(), (&'static str, String)> {
         let numbers = self.numbers()?;
-        let member = if self.times.is_some() { "/multiplier" } else { "/sustained" };
+        let member = self.member();
         let counts = tidegate::Algorithm::TokenBucket != rule.limit.algorithm();
         if counts && self.burst.is_some() {
             return Err(("/burst", format!("`{}` counts in windows, which have no burst", rule.name)));
@@ -103,10 +103,48 @@ impl OverrideBody {
                 return Err((member, wanted));
             }
         }
-        let limit = rule.limit.at(numbers.into());
-        limit.map_err(|wrong| (member, format!("`{}` cannot have these numbers: {wrong}", rule.name)))?;
+        let cannot = |at: &str, wrong: QuotaError| {
+            (member, format!("`{}` cannot have these numbers{at}: {wrong}", rule.name))
+        };
+        let limit = rule.limit.at(rule.overridden(numbers, nodes).into());
+        let limit = limit.map_err(|wrong| cannot("", wrong))?;
+        if rule.adaptive {
+            // As for a limit of a policy: trust scales the result.
+            let trusted = limit.trusted(Limit::TRUST_MAX);
+            trusted.map_err(|wrong| cannot(" at full trust", wrong))?;
+        }
         Ok(())
     }
+
+    /// The member that says how large its numbers are.
+    pub(crate) fn member(&self) -> &'static str {
+        match (&self.times, &self.sustained) {
+            (Some(_), _) => "/multiplier",
+            (None, Some(_)) => "/sustained",
+            (None, None) => "/burst",
+        }
+    }
+}
+
+/// The numbers of a limit that is written like this.
+pub(super) fn compiled(sustained: &Value, burst: Option<&Value>) -> Result<Numbers, String> {
+    let mut limit = json!({ "name": "override", "sustained": sustained });
+    if let Some(burst) = burst {
+        limit["burst"] = burst.clone();
+    }
+    let text = json!({ "version": 1, "limits": [limit] }).to_string();
+    match Policy::parse(&text) {
+        Ok(policy) => Ok(policy.rules.rules()[0].numbers),
+        Err(error) => {
+            let first = error.problems.iter().find(|problem| problem.is_error());
+            Err(first.map_or_else(|| error.to_string(), told))
+        }
+    }
+}
+
+/// Does an object have a member that says something?
+pub(super) fn has_member(object: &Value, name: &str) -> bool {
+    object.get(name).is_some_and(|member| !member.is_null())
 }
 
 /// A problem of a limit, in one line: what is wrong, what is wanted, and how to mend it.
@@ -197,7 +235,7 @@ impl CompiledOverrides {
         let is_known =
             |entry: &&&LiveEntry| self.spelling == Some(spelling) && self.rules.contains_key(&entry.id);
         let mut entries: Vec<&LiveEntry> = entries.collect();
-        entries.sort_by(|one, other| (other.created_at, &other.id).cmp(&(one.created_at, &one.id)));
+        entries.sort_by(|one, other| one.newer_first(other));
         OverrideWork {
             before: self.clone(),
             new: entries.iter().filter(|entry| !is_known(entry)).map(|entry| (*entry).clone()).collect(),
@@ -209,6 +247,11 @@ impl CompiledOverrides {
 }
 
 impl OverrideWork {
+    #[cfg(test)]
+    pub(super) fn newest_first(&self) -> &[String] {
+        &self.newest_first
+    }
+
     /// Compiles what is new. An entry that cannot be compiled, which only another version of the program can have
     /// written, is left out.
     pub(super) fn run(self, now: Nanos) -> (Option<Overrides>, CompiledOverrides) {
@@ -229,9 +272,8 @@ impl OverrideWork {
                 continue;
             };
             let used = before.use_of(&entry.id).unwrap_or_default();
-            let numbers = override_share(numbers, nodes);
             let rule = OverrideRule::new(&entry.id, &body.limit, numbers, who, used);
-            fresh.insert(entry.id.clone(), Arc::new(rule));
+            fresh.insert(entry.id.clone(), Arc::new(rule.divided(nodes)));
         }
         let rule = |id: &String| {
             let rule = fresh.get(id).or_else(|| before.rules.get(id))?;
@@ -276,6 +318,46 @@ mod tests {
     }
 
     #[test]
+    fn a_burst_is_a_multiple_of_the_rate_beside_it_or_of_that_of_the_limit() {
+        let policy = Policy::parse(
+            "version: 1\nlimits:\n- { name: per-user, sustained: { rate: 100, window: minute }, burst: { capacity: 7 } }\n\
+             tenants:\n- { id: top, rate_limit: { sharing: enforce, sustained: { rate: 20 }, budget: { mode: shared } } }\n\
+             - { id: mid, parent: top, rate_limit: { sharing: enforce, sustained: { rate: 50 } } }\n\
+             - { id: leaf, parent: mid, rate_limit: { scope: user, sustained: { rate: 9 } } }\n",
+        );
+        let rules = policy.expect("it is a policy").rules;
+        let capacity = |sustained: Option<Value>, burst: Value| -> Result<u32, (&str, String)> {
+            let mut body = body(None, sustained, Some(burst));
+            body.fill(&rules)?;
+            match body.numbers()? {
+                OverrideNumbers::Fixed { capacity, .. } => Ok(capacity.expect("a burst")),
+                times @ OverrideNumbers::Times(_) => unreachable!("{times:?}"),
+            }
+        };
+        let half_more = || json!({ "allowance": 1.5 });
+        assert_eq!(capacity(None, half_more()), Ok(150));
+        assert_eq!(capacity(Some(json!({ "rate": 30, "window": "hour" })), half_more()), Ok(45));
+        assert_eq!(capacity(Some(json!({ "rate": 30 })), half_more()), Ok(45));
+        assert_eq!(capacity(None, json!({ "capacity": 50 })), Ok(50));
+        for sustained in [None, Some(json!({ "rate": 30 }))] {
+            let empty = capacity(sustained, json!({})).expect_err("it says nothing");
+            assert_eq!(empty, ("/burst", "it is empty: give `capacity` or `allowance`".to_owned()));
+        }
+        let both = capacity(None, json!({ "capacity": 5, "allowance": 2 })).expect_err("one of the two");
+        assert!(both.0 == "/burst" && both.1.contains("exclude each other"), "{both:?}");
+        // Without a limit to take the rate from.
+        let unfilled = body(None, None, Some(half_more())).numbers().expect_err("a multiple of nothing");
+        assert!(unfilled.0 == "/burst" && unfilled.1.contains("give `sustained`"), "{unfilled:?}");
+        // `mid` shares 20 with others below `top`, and caps `leaf` at 50.
+        let limit = "tenant:mid".into();
+        let several = OverrideBody { limit, ..body(None, None, Some(half_more())) }.fill(&rules);
+        assert_eq!(
+            several,
+            Err(("/burst", "`tenant:mid` stands for several rates: give a `capacity`".to_owned()))
+        );
+    }
+
+    #[test]
     fn a_limit_must_be_able_to_have_them() {
         let policy = Policy::parse(
             "version: 1\nlimits:\n- { name: bucket, sustained: { rate: 10 } }\n- { name: window, algorithm: \
@@ -283,7 +365,7 @@ mod tests {
         );
         let rules = policy.expect("it is a policy").rules;
         let check = |index: usize, body: OverrideBody| {
-            body.check_with(&rules.rules()[index]).map_err(|(member, _)| member)
+            body.check_with(&rules.rules()[index], 1).map_err(|(member, _)| member)
         };
         let minute = |rate: u32| Some(json!({ "rate": rate, "window": "minute" }));
         assert_eq!(check(0, body(Some(200), None, None)), Ok(()));

@@ -189,6 +189,7 @@ mod tests {
             (from..from + count).map(|number| LiveEntry {
                 id: number.to_string(),
                 kind: LiveKind::Override,
+                sequence: 0,
                 body: LiveBody::default(),
                 until: None,
                 created_at: UnixMillis::new(0),

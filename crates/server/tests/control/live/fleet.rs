@@ -25,6 +25,7 @@ limits:
 - { name: per-user, key: [user], match: { path: /limited }, sustained: { rate: 5, window: hour } }
 - { name: counted, key: [user], match: { path: /window }, algorithm: fixed_window, sustained: { rate: 5, window: day } }
 - { name: logged, key: [user], match: { path: /log }, algorithm: sliding_log, sustained: { rate: 5, window: hour } }
+- { name: daily, key: [tenant], match: { path: /daily }, sustained: { rate: 1, window: day } }
 - { name: wide, key: [user], match: { path: /wide }, sustained: { rate: 30, window: hour } }
 - { name: per-key, key: [\"header:x-api-key\"], match: { path: /keyed }, sustained: { rate: 5, window: hour } }
 bursts:

@@ -187,6 +187,10 @@ fn wrong_overrides_are_refused() {
         (422, "/sustained", json!({ "sustained": { "rate": 1, "window": "nothing" } })),
         (422, "/sustained", json!({ "limit": "counted", "sustained": { "rate": 5, "window": "7h" } })),
         (422, "/burst", json!({ "burst": { "capacity": 0 } })),
+        (422, "/burst", json!({ "burst": {} })),
+        (422, "/burst", json!({ "sustained": { "rate": 5 }, "burst": {} })),
+        (422, "/burst", json!({ "burst": { "capacity": 5, "allowance": 2 } })),
+        (422, "/limit", json!({ "limit": "nope", "burst": { "allowance": 2 } })),
         (422, "/burst", json!({ "limit": "counted", "burst": { "capacity": 5 } })),
         (
             422,
@@ -301,6 +305,9 @@ fn the_window_of_a_limit_is_not_that_of_a_share() {
     let body = json!({ "who": { "user": "42" }, "limit": "a", "sustained": { "rate": 6 } });
     let made = server.api.post("/overrides", &body).expect(201).json();
     assert_eq!(made["sustained"], json!({ "rate": 6, "window": "minute" }));
+    let body = json!({ "who": { "user": "42" }, "limit": "a", "burst": { "allowance": 1.5 } });
+    let made = server.api.post("/overrides", &body).expect(201).json();
+    assert_eq!(made["burst"], json!({ "capacity": 15 }), "of the rate that is written in the policy");
 }
 
 #[test]

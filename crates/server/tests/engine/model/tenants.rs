@@ -83,8 +83,9 @@ impl View<'_> {
             }
             child = parent;
         }
-        if let Some((giver, key, quota)) = tree.not_loosened(named, id) {
-            buckets.push((self.depth(giver), false, self.bucket(giver, tree.name(giver), key, quota)));
+        if let Some((giver, key, quota, ceiling)) = tree.not_loosened(named, id) {
+            let bucket = self.bucket(giver, tree.name(giver), key, quota);
+            buckets.push((self.depth(giver), false, Applied { ceiling, ..bucket }));
         }
         buckets.into_iter().map(|(depth, remains, bucket)| ((depth, remains), bucket)).collect()
     }
@@ -224,8 +225,9 @@ impl<'t> Tree<'t> {
     }
 
     /// Where a node's limit would loosen those of the ancestors that cap it: the ancestor that speaks, the key of the
-    /// bucket for this tenant alone, and the smallest numbers of those ancestors.
-    fn not_loosened(&self, node: &Value, id: &str) -> Option<(&'t Value, Vec<String>, Quota)> {
+    /// bucket for this tenant alone, the smallest numbers of those ancestors, and those of the others than the one that
+    /// speaks.
+    fn not_loosened(&self, node: &Value, id: &str) -> Option<(&'t Value, Vec<String>, Quota, Option<Quota>)> {
         let mut above = self.binding(node);
         above.retain(|ancestor| {
             !self.has_pool(ancestor) && !self.is_shadow(ancestor) && self.numbers(ancestor).is_some()
@@ -241,9 +243,15 @@ impl<'t> Tree<'t> {
             key.push(nearest["id"].as_str().unwrap().to_owned());
         }
         above.retain(|ancestor| ancestor["id"] != giver["id"]);
+        let others = above.iter().filter_map(|ancestor| self.numbers(ancestor)).collect();
         above.insert(0, giver);
         let numbers = above.into_iter().filter_map(|ancestor| self.numbers(ancestor)).collect();
-        Some((giver, key, smallest(numbers, self.algorithm(giver)?)?))
+        Some((
+            giver,
+            key,
+            smallest(numbers, self.algorithm(giver)?)?,
+            smallest(others, Algorithm::TokenBucket),
+        ))
     }
 
     fn says_the_same(&self, node: &Value, ancestor: &Value) -> bool {

@@ -265,9 +265,9 @@ impl Buckets<'_, '_, '_> {
                 },
             },
             overridden: plan.override_of(index).map(|found| ExplainedOverride {
-                id: found.id.to_string(),
-                reason: found.reason.as_deref().map(str::to_owned),
-                until: found.until,
+                id: found.rule.id.to_string(),
+                reason: found.rule.reason.as_deref().map(str::to_owned),
+                until: found.rule.until,
                 instead_of: rule.numbers.describe(rule.limit.algorithm()),
                 is_refused: charge.limit.variant().numbers.is_none(),
             }),

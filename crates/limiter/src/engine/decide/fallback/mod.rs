@@ -323,7 +323,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             let indices = (0..charges.len()).filter(|&index| choices[index] == OnStoreError::Local);
             let charge = |index: usize| {
                 let (rule, variant) = subject(index);
-                let numbers = variant.numbers.map(|numbers| override_share(numbers, share.nodes));
+                let limit = &set.rules.rule(rule).limit;
+                let numbers = variant.numbers.map(|numbers| override_share(numbers, limit, share.nodes));
                 let variant = LimitVariant { numbers, ..variant };
                 Charge { limit: share.limits[rule as usize].at(variant, &*share.memory), ..charges[index] }
             };

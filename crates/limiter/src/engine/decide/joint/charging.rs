@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use smallvec::SmallVec;
-use tidegate_core::{Cost, LimitDecision, Nanos};
+use tidegate_core::{Cost, Limit, LimitDecision, Meter, Nanos, Rate};
 use tidegate_policy::document::OnStoreError;
 
 use super::super::fallback::{ChargedRule, Closed};
@@ -31,6 +31,15 @@ impl JointAdHoc<'_> {
     pub(super) fn shared_charge(&self, cost: Cost) -> Option<Charge<'_>> {
         Some(Charge::new(self.shared.as_ref()?, self.key, cost))
     }
+}
+
+/// By what variants of one limit are compared: how much can be taken at once, and how fast it comes back.
+fn size(limit: &LimitRef) -> (u32, Option<Rate>) {
+    let rate = match limit.limit() {
+        Limit::Meter(Meter::TokenBucket(quota)) => Some(quota.rate()),
+        Limit::Meter(Meter::SlidingWindow(_) | Meter::FixedWindow(_)) | Limit::Log(_) => None,
+    };
+    (limit.limit().capacity(), rate)
 }
 
 /// The decisions of ad hoc buckets.
@@ -92,10 +101,13 @@ pub(super) struct JointOutcome {
 
 impl<'p> JointCharges<'p> {
     /// Adds a charge and returns the index of its bucket. If several requests charge one bucket, the largest
-    /// cost is charged, in the variant of the request that has it.
+    /// cost is charged, in the variant of the request that has it; of equal costs in the smallest numbers, so that the order of
+    /// the requests does not matter.
     pub(super) fn add(&mut self, limit: u64, subject: ChargedRule, charge: Charge<'p>) -> usize {
         if let Some(index) = self.buckets.find_or_add((limit, charge.key)) {
-            if charge.cost > self.charges[index].cost {
+            let known = &self.charges[index];
+            let is_smaller = || size(charge.limit) < size(known.limit);
+            if charge.cost > known.cost || charge.cost == known.cost && is_smaller() {
                 (self.charges[index], self.subjects[index]) = (charge, subject);
             }
             return index;

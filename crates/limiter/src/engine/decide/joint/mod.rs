@@ -315,7 +315,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let allowed =
             decisions.iter().enumerate().all(|(index, decision)| decision.is_allowed() || !binds(index));
         let verdict = Verdict { allowed, decisions, at: now };
-        let mut ruling = conclude(&set.rules, &part.plan, &verdict, now, CanWait::DoesNotWait);
+        let mut ruling = conclude(&set.rules, (&part.plan, &own), &verdict, now, CanWait::DoesNotWait);
         if let Some(closed) = outcome.without_store.as_ref().filter(|_| !buckets.is_empty()) {
             mark_without_store(&mut ruling, closed);
         }

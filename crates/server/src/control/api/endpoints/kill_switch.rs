@@ -153,6 +153,7 @@ fn on(call: &ApiCall, until: Option<&str>, reason: Option<&String>) -> Result<Li
     Ok(LiveEntry {
         id: new_live_id()?,
         kind: LiveKind::KillSwitch,
+        sequence: 0,
         body: LiveBody::default(),
         until: Some(until),
         created_at: now,

@@ -124,6 +124,7 @@ async fn add(call: ApiCall, kind: LiveKind, event: EventName) -> Result<ApiAnswe
     let entry = LiveEntry {
         id: new_live_id()?,
         kind,
+        sequence: 0,
         body: LiveBody {
             who: wanted.who,
             scope: call.principal().tenant.as_deref().map(str::to_owned),
@@ -207,13 +208,13 @@ pub(super) fn check_own(sight: &Sight, entry: &LiveEntry) -> Result<(), ApiError
 
 /// The cursor of an entry.
 pub(super) fn cursor(entry: &LiveEntry) -> String {
-    format!("{}.{}", entry.created_at.get(), entry.id)
+    format!("{}.{}", entry.sequence, entry.id)
 }
 
 /// The place of an entry in the list, from its cursor.
-fn order(cursor: &str) -> Option<(i64, &str)> {
-    let (time, id) = cursor.split_once('.')?;
-    Some((time.parse().ok()?, id))
+fn order(cursor: &str) -> Option<(u64, &str)> {
+    let (sequence, id) = cursor.split_once('.')?;
+    Some((sequence.parse().ok()?, id))
 }
 
 /// `DELETE /keys/live/{id}`

@@ -49,7 +49,8 @@ pub(crate) struct WantedOverride {
     /// A rate in place of that of the limit, as in the policy. Without a window, that of the limit is meant.
     #[schema(value_type = Option<Object>, example = json!({ "rate": 100, "window": "minute" }))]
     sustained: Option<Value>,
-    /// A burst in place of that of the limit, as in the policy.
+    /// A burst in place of that of the limit, as in the policy: a `capacity`, or an `allowance`, which is a multiple of the
+    /// rate given here, else of the rate that the limit has now.
     #[schema(value_type = Option<Object>, example = json!({ "capacity": 50 }))]
     burst: Option<Value>,
     /// Until when; without it, until it is removed.
@@ -152,6 +153,7 @@ fn add(call: ApiCall) -> Answering {
         let mut entry = LiveEntry {
             id: new_live_id()?,
             kind: LiveKind::Override,
+            sequence: 0,
             body: LiveBody {
                 who: wanted.who,
                 scope: call.principal().tenant.as_deref().map(str::to_owned),
@@ -165,8 +167,7 @@ fn add(call: ApiCall) -> Answering {
         let spelling = call.node.limiter().rules().spelling();
         check_who(&entry, spelling, call.now).map_err(|wrong| unprocessable("/who", &wrong))?;
         check_sight(&call, &entry, &overridden).await?;
-        fill_window(&call, &mut overridden).await?;
-        overridden.numbers().map_err(wrong_numbers)?;
+        fill_from_limit(&call, &mut overridden).await?;
         check_limit(&call, &overridden)?;
         entry.body.overridden = Some(overridden.clone());
         let shown = serde_json::json!(OverrideAnswer::of(&entry, &overridden, None, &call));
@@ -198,30 +199,32 @@ fn wrong_numbers((member, why): (&'static str, String)) -> ApiError {
     unprocessable(member, &why)
 }
 
-/// Gives a rate without a window that of its limit.
-async fn fill_window(call: &ApiCall, overridden: &mut OverrideBody) -> Result<(), ApiError> {
-    if !overridden.lacks_window() {
+/// Gives an override what it takes from its limit.
+async fn fill_from_limit(call: &ApiCall, overridden: &mut OverrideBody) -> Result<(), ApiError> {
+    if !overridden.needs_limit() {
         return Ok(());
     }
     if call.node.settings().nodes <= 1 {
-        return overridden.fill_window(&call.node.limiter().rules()).map_err(wrong_numbers);
+        return overridden.fill(&call.node.limiter().rules()).map_err(wrong_numbers);
     }
-    // The limits in force are the share of this node, so the windows are read from the policy itself.
+    // The limits in force are the share of this node, so the numbers are read from the policy itself.
     let (text, now) = (Arc::clone(&call.control().running().text), call.now);
     let read = move || Policy::parse_at(&text, now).ok().map(|policy| policy.rules);
     let whole: RuleSet = call.control().run_long(read).await.flatten().ok_or(ApiError::Internal)?;
-    overridden.fill_window(&whole).map_err(wrong_numbers)
+    overridden.fill(&whole).map_err(wrong_numbers)
 }
 
-/// Checks that there is such a limit, and that it can have the numbers.
+/// Checks that there is such a limit, and that it can have the numbers and the store can count them.
 fn check_limit(call: &ApiCall, overridden: &OverrideBody) -> Result<(), ApiError> {
-    let (rules, mut is_known) = (call.node.limiter().rules(), false);
+    let (rules, nodes, mut is_known) = (call.node.limiter().rules(), call.node.settings().nodes, false);
     for rule in rules.rules().iter().filter(|rule| *rule.name == overridden.limit) {
         is_known = true;
-        overridden.check_with(rule).map_err(wrong_numbers)?;
+        overridden.check_with(rule, nodes).map_err(wrong_numbers)?;
     }
     if is_known {
-        return Ok(());
+        let numbers = overridden.numbers().map_err(wrong_numbers)?;
+        let counted = call.node.limiter().check_override(&overridden.limit, numbers, nodes);
+        return counted.map_err(|wrong| wrong_numbers((overridden.member(), wrong.to_string())));
     }
     // A restricted caller does not learn the names of other limits.
     let known = rules.rules().iter().filter(|_| call.principal().tenant.is_none()).map(|rule| &*rule.name);

@@ -1,21 +1,60 @@
-//! The window of an override's rate, where it is not given.
+//! What an override takes from its limit, where it does not say so itself: the window of its rate, and the rate of which its
+//! burst is a multiple.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tidegate::Nanos;
 use tidegate_policy::{RuleSet, TENANT_PREFIX};
 
-use super::overrides::OverrideBody;
+use super::overrides::{OverrideBody, compiled, has_member};
 
 impl OverrideBody {
-    /// Writes the window into a rate that has none: that of the limit, since whoever gives a limit another number means
-    /// the window that it counts in. `rules` are those of the policy as it is written, not the share of one node, whose
-    /// windows may be longer.
+    /// Writes what is not given from the limit. `rules` are those of the policy as it is written, not the share of one node.
     ///
     /// # Errors
-    /// When the limit has several windows.
-    pub(crate) fn fill_window(&mut self, rules: &RuleSet) -> Result<(), (&'static str, String)> {
+    /// When the limit has several windows or rates.
+    pub(crate) fn fill(&mut self, rules: &RuleSet) -> Result<(), (&'static str, String)> {
+        self.fill_window(rules)?;
+        self.fill_burst(rules)
+    }
+
+    /// Does it take anything from the limit?
+    pub(crate) fn needs_limit(&self) -> bool {
+        self.sustained.as_ref().is_some_and(lacks_window) || self.allowance().is_some()
+    }
+
+    /// A burst that is a multiple of the limit's rate.
+    fn allowance(&self) -> Option<&Value> {
+        self.burst.as_ref().filter(|burst| self.sustained.is_none() && has_member(burst, "allowance"))
+    }
+
+    /// Writes how large a burst is that is a multiple of the limit's rate. Later changes of the policy leave it as it is, as
+    /// all numbers of an override that are no multiplier.
+    fn fill_burst(&mut self, rules: &RuleSet) -> Result<(), (&'static str, String)> {
+        let Some(burst) = self.allowance() else { return Ok(()) };
+        let named = rules.rules().iter().filter(|rule| *rule.name == *self.limit);
+        let rates: BTreeMap<u64, Nanos> =
+            named.map(|rule| (rule.numbers.rate, rule.numbers.window)).collect();
+        match Vec::from_iter(rates).as_slice() {
+            // There is no such limit, which is found out elsewhere.
+            [] => {}
+            [(rate, window)] => {
+                let sustained = json!({ "rate": rate, "window": window_text(*window) });
+                let numbers = compiled(&sustained, Some(burst)).map_err(|wrong| ("/burst", wrong))?;
+                self.burst = Some(json!({ "capacity": numbers.capacity }));
+            }
+            _ => {
+                let wanted = format!("`{}` stands for several rates: give a `capacity`", self.limit);
+                return Err(("/burst", wanted));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the window into a rate that has none: that of the limit, since whoever gives a limit another number means
+    /// the window that it counts in.
+    fn fill_window(&mut self, rules: &RuleSet) -> Result<(), (&'static str, String)> {
         let windows = windows_of(rules, &self.limit);
         let Some(sustained) = self.sustained.as_mut().filter(|sustained| lacks_window(sustained)) else {
             return Ok(());
@@ -35,11 +74,6 @@ impl OverrideBody {
             }
         }
         Ok(())
-    }
-
-    /// Has it a rate without a window?
-    pub(crate) fn lacks_window(&self) -> bool {
-        self.sustained.as_ref().is_some_and(lacks_window)
     }
 }
 
