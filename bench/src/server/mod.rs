@@ -122,6 +122,8 @@ pub(crate) enum ServerBenchError {
         control::REACH_SECONDS
     )]
     NotEverywhere { fleet: &'static str, what: &'static str, answer: String },
+    #[error("the wall clock is beyond all calendars: {0}")]
+    WallClock(#[source] jiff::Error),
     #[error("could not write JSON: {0}")]
     Json(#[from] serde_json::Error),
 }

@@ -179,3 +179,26 @@ fn swapping_under_load_hands_out_no_token_and_loses_no_count() {
     }
     assert_eq!(limiter.version(), SWAPS + 3);
 }
+
+/// Raised again at once, a limit that was lowered has all its tokens; after a request in between, it has none that were taken
+/// away.
+#[test]
+fn a_bucket_that_is_full_at_an_edit_stays_full_and_no_other_gains_a_token() {
+    // The turns at which the edited limit has its highest and its lowest numbers.
+    let (high, low) = (1, 2);
+    let limiter = Limiter::in_memory(policy(high), MemoryOptions::default(), ManualClock::default());
+    let limiter = limiter.expect("few limits");
+    let request = Request::new().path("/edited").user("ada");
+    let left = || limiter.peek(&request).tightest().map(|limit| u64::from(limit.decision.remaining));
+    let edit = |turn: u64| _ = limiter.swap(policy(turn)).expect("few limits");
+    (0..5).for_each(|_| assert!(limiter.check(&request).is_allowed()));
+    assert_eq!(left(), Some(EDITED_MOST - 5));
+    edit(low);
+    assert_eq!(left(), Some(EDITED[2]), "lowered to less than it held, so it is full");
+    edit(high);
+    assert_eq!(left(), Some(EDITED_MOST));
+    edit(low);
+    assert!(limiter.check(&request).is_allowed());
+    edit(high);
+    assert_eq!(left(), Some(EDITED[2] - 1));
+}

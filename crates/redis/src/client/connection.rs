@@ -22,9 +22,6 @@ const UNANSWERED_MAX: u32 = 3;
 /// How often an idle connection is checked with `PING`.
 const PING_EVERY: Duration = Duration::from_millis(500);
 
-/// How long the answer to that `PING` may take.
-const PING_TIMEOUT: Duration = Duration::from_millis(250);
-
 /// One connection, shared by all calls. It ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct RedisConnection {
@@ -206,7 +203,7 @@ async fn run(shared: Arc<Shared>, connector: Connector) {
                 // However it ends, the server may have executed the calls under way, so they are not sent again.
                 tokio::select! {
                     () = driver => End::Closed,
-                    end = watch(&shared, connection) => end,
+                    end = watch(&shared, connection, connector.connect_options.ping_timeout) => end,
                     () = connector.target.until_moved_from(&address) => End::Replaced,
                 }
             }
@@ -236,7 +233,7 @@ async fn run(shared: Arc<Shared>, connector: Connector) {
 
 /// Watches a connection until it is useless. A peer that vanished without closing the connection just stops
 /// answering, so a connection that is idle, or has unanswered calls, is checked with `PING`.
-async fn watch(shared: &Shared, mut connection: MultiplexedConnection) -> End {
+async fn watch(shared: &Shared, mut connection: MultiplexedConnection, ping_timeout: Duration) -> End {
     let ping = redis::cmd("PING");
     let mut seen = shared.answers.load(Ordering::Relaxed);
     loop {
@@ -247,7 +244,7 @@ async fn watch(shared: &Shared, mut connection: MultiplexedConnection) -> End {
         }
         let answers = shared.answers.load(Ordering::Relaxed);
         if answers == seen {
-            let sign = tokio::time::timeout(PING_TIMEOUT, connection.send_packed_command(&ping)).await;
+            let sign = tokio::time::timeout(ping_timeout, connection.send_packed_command(&ping)).await;
             if sign.is_err() && shared.answers.load(Ordering::Relaxed) == seen {
                 return End::Unresponsive;
             }

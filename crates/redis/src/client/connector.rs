@@ -28,6 +28,8 @@ pub(super) struct ConnectOptions {
     pub(super) trust: Option<TrustedRoots>,
     /// The longest that opening a connection may take.
     pub(super) connect_timeout: Duration,
+    /// How long a connection that is checked by `PING` may take to answer before it is given up.
+    pub(super) ping_timeout: Duration,
 }
 
 /// Which handshake to do after connecting.

@@ -55,6 +55,11 @@ const CONNECT_TIMEOUT_MIN: Duration = Duration::from_millis(500);
 /// …and at most this long, so that a server that is back is found within two seconds.
 const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(1);
 
+/// A connection that is checked may take one deadline to answer, since calls on it may too; but at least this long…
+const PING_TIMEOUT_MIN: Duration = Duration::from_millis(250);
+/// …and at most this long, so that a server that is gone is noticed soon.
+const PING_TIMEOUT_MAX: Duration = Duration::from_secs(1);
+
 /// How long a heartbeat waits for the first attempt to connect.
 const FIRST_ATTEMPT: Duration = Duration::from_secs(1);
 
@@ -89,7 +94,9 @@ impl RedisClientOptions {
         let runtime = Handle::try_current().map_err(|_| RedisClientError::NoRuntime)?;
         let connect_timeout =
             self.deadline.saturating_mul(10).clamp(CONNECT_TIMEOUT_MIN, CONNECT_TIMEOUT_MAX);
-        let options = ConnectOptions { login: address.login, db: address.db, trust, connect_timeout };
+        let ping_timeout = self.deadline.clamp(PING_TIMEOUT_MIN, PING_TIMEOUT_MAX);
+        let options =
+            ConnectOptions { login: address.login, db: address.db, trust, connect_timeout, ping_timeout };
         Ok((address.topology, Arc::new(options), runtime))
     }
 }

@@ -7,15 +7,17 @@ use crate::server::ServerBenchError;
 use crate::server::process::pause;
 use crate::stopwatch::Stopwatch;
 
-const CHECK: &str = "/v1/check";
-const PEEK: &str = "/v1/peek";
+pub(super) const CHECK: &str = "/v1/check";
+pub(super) const PEEK: &str = "/v1/peek";
 /// Later than the end of any measurement.
 const UNTIL: &str = "2099-01-01T00:00:00Z";
-const JSON: &str = "application/json";
+pub(super) const JSON: &str = "application/json";
 /// Nodes look for news at intervals. Actions come after this many more pauses than the one before, modulo the other number,
 /// so that they fall anywhere between two looks.
 const STEP_PAUSES: usize = 7;
 const PAUSES_MAX: usize = 40;
+/// Entries that end by themselves are waited for, so that only some rounds have them.
+const ENDS_EVERY: usize = 4;
 
 /// How long an action took until every node decided by it, in milliseconds.
 pub(super) type Measured = (&'static str, f64);
@@ -47,7 +49,14 @@ impl Round<'_> {
             self.lift_penalty()?;
         }
         self.tell_trust()?;
-        self.switch()
+        self.switch()?;
+        if self.number.is_multiple_of(ENDS_EVERY) {
+            self.end_by_themselves()?;
+        }
+        if self.fleet.kind.has_database() {
+            self.try_candidates()?;
+        }
+        Ok(())
     }
 
     /// Every node remembers that the key is denied, and in hybrid mode has used up its lease.
@@ -163,6 +172,15 @@ impl Round<'_> {
             probe: CHECK,
             follows: &more,
         })?;
+        let request = self.user("many-facts");
+        let facts = json!({ "user": document(&request)["user"], "created": "2020-02-29T12:00:00Z", "email_verified": true });
+        self.act(Action {
+            name: "trust: facts of many",
+            call: ("POST", "/trust/facts".to_owned(), json!({ "facts": [facts] })),
+            request: &request,
+            probe: CHECK,
+            follows: &more,
+        })?;
         let request = self.user("outcomes");
         let body =
             json!({ "outcomes": [{ "user": document(&request)["user"], "successes": 99, "failures": 1 }] });
@@ -211,8 +229,7 @@ impl Round<'_> {
     /// Does an action on one node, and measures until all nodes decide by it. Returns what the node has answered.
     fn act(&mut self, action: Action<'_>) -> Result<Value, ServerBenchError> {
         let Action { name, call: (method, path, body), request, probe, follows } = action;
-        let turn = (self.number + 1) * (self.measured.len() + 1);
-        (0..turn * STEP_PAUSES % PAUSES_MAX).for_each(|_| pause());
+        self.wait_between_looks();
         let (mut admin, mut clients) = (self.fleet.nodes[self.asked()].admin_api()?, self.fleet.clients()?);
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let watch = Stopwatch::start();
@@ -222,13 +239,19 @@ impl Round<'_> {
         Ok(answer)
     }
 
+    /// Waits, so that what comes next falls anywhere between two looks of the nodes.
+    pub(super) fn wait_between_looks(&self) {
+        let turn = (self.number + 1) * (self.measured.len() + 1);
+        (0..turn * STEP_PAUSES % PAUSES_MAX).for_each(|_| pause());
+    }
+
     /// The node that is asked: another one in every round.
-    fn asked(&self) -> usize {
+    pub(super) fn asked(&self) -> usize {
         self.number % self.fleet.nodes.len()
     }
 
     /// A user of whom the database knows nothing from another fleet or an earlier run.
-    fn user(&self, what: &str) -> String {
+    pub(super) fn user(&self, what: &str) -> String {
         let (run, fleet) = (std::process::id(), self.fleet.kind as u8);
         json!({ "user": format!("{what}-{run}-{fleet}-{}", self.number) }).to_string()
     }
@@ -239,7 +262,7 @@ impl Round<'_> {
     }
 }
 
-fn document(request: &str) -> Value {
+pub(super) fn document(request: &str) -> Value {
     serde_json::from_str(request).expect("it was made from a document")
 }
 

@@ -16,7 +16,7 @@ use crate::stopwatch::Stopwatch;
 pub(super) const CAPACITY: u64 = 60;
 
 /// A limit that follows trust, and for addresses a detector that blocks in the second window of a burst.
-const POLICY: &str = "version: 1
+pub(super) const POLICY: &str = "version: 1
 adaptive: { trust: true }
 limits:
 - { name: per-user, key: [user], missing: skip, sustained: { rate: 60, window: hour } }
@@ -75,7 +75,7 @@ impl FleetKind {
         self != FleetKind::Database
     }
 
-    fn has_database(self) -> bool {
+    pub(super) fn has_database(self) -> bool {
         matches!(self, FleetKind::StrictAndDatabase | FleetKind::Database)
     }
 }
@@ -114,11 +114,25 @@ impl Fleet {
                 None if *name == names[0] => HostDatabase::Sqlite,
                 None => HostDatabase::SqliteOf(&names[0]),
             };
-            let options = HostOptions { name, policy: Some(POLICY), database };
+            // Candidates need a policy that is in the database.
+            let policy = Some(POLICY).filter(|_| !kind.has_database());
+            let options = HostOptions { name, policy, database };
             ControlHost::start_with(program, options, &settings)
         };
         let nodes = names.iter().map(start).collect::<Result<_, _>>()?;
-        Ok(Fleet { kind, nodes, _redis: redis })
+        let fleet = Fleet { kind, nodes, _redis: redis };
+        if kind.has_database() {
+            fleet.publish()?;
+        }
+        Ok(fleet)
+    }
+
+    /// Puts the policy into the database, and waits until every node runs it.
+    fn publish(&self) -> Result<(), ServerBenchError> {
+        self.nodes[0].admin_api()?.call("PUT", "/api/v1/policy", "application/yaml", POLICY)?;
+        let follows = |answer: &Value| answer["limit"] == CAPACITY;
+        let probe = ReachProbe { path: "/v1/peek", request: r#"{"user":"nobody"}"#, follows: &follows };
+        self.all_follow("the policy", &mut self.clients()?, probe)
     }
 
     /// A client of every node for decisions. A server closes a connection that is not used for some seconds.

@@ -2,7 +2,9 @@
 //! and on one node alone.
 
 mod actions;
+mod candidates;
 mod cells;
+mod expiry;
 mod fleet;
 
 use std::path::Path;

@@ -144,7 +144,7 @@ async fn secret() -> (Redis, u16, std::path::PathBuf) {
 }
 
 fn secure(url: String, ca: Option<std::path::PathBuf>) -> RedisClient {
-    let deadline = Duration::from_millis(250);
+    let deadline = Duration::from_secs(5);
     RedisClient::connect(RedisClientOptions { deadline, ca, ..RedisClientOptions::new(url) })
         .expect("good options")
 }

@@ -15,7 +15,7 @@ use super::access::{IN_A_CLUSTER, PERMISSIONS, permit};
 use super::calls::{CAPACITY, bucket, connect, heartbeat, left, take};
 use super::process::{Redis, until};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 type Shared = Arc<RedisStore<RedisClient, MonotonicClock>>;
 

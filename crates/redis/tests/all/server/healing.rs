@@ -11,11 +11,8 @@ use super::process::{Redis, free_port, until};
 
 type Shared = Arc<RedisStore<RedisClient, MonotonicClock>>;
 
-/// A server that is back is used again within this time.
-const BACK_WITHIN: Duration = Duration::from_secs(2);
-
-/// A server that is down is reported as down within this time, even without requests.
-const AWAY_WITHIN: Duration = Duration::from_secs(4);
+/// Longer than it takes to notice that a server is down, even without requests, or that it is back; also on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 const DEADLINE: Duration = Duration::from_millis(50);
 
@@ -44,19 +41,19 @@ async fn an_outage_is_noticed_told_and_over_when_it_is_over() {
     let store = store(&redis.url());
     store.first_attempt().await.expect("it is there");
     let running = run_maintenance(&store);
-    assert_eq!(decide(&store).await, Ok(true));
-    assert!(store.health().up);
+    until(PATIENCE, "it decides", async || decide(&store).await == Ok(true)).await;
+    until(PATIENCE, "it is up", async || store.health().up).await;
 
     redis.kill();
-    until(AWAY_WITHIN, "the store says that it is down", async || !store.health().up).await;
+    until(PATIENCE, "the store says that it is down", async || !store.health().up).await;
     assert_eq!(decide(&store).await, Err(StoreError::BreakerOpen));
     let health = store.health();
     assert!(health.last_error.is_some_and(|why| !why.is_empty()) && health.nodes == 1);
 
     tokio::time::sleep(Duration::from_secs(1)).await;
     redis.restart();
-    until(BACK_WITHIN, "it decides again", async || decide(&store).await == Ok(true)).await;
-    assert!(store.health().up);
+    until(PATIENCE, "it decides again", async || decide(&store).await == Ok(true)).await;
+    until(PATIENCE, "it is up", async || store.health().up).await;
     running.abort();
 }
 
@@ -70,6 +67,6 @@ async fn a_store_may_start_before_its_server() {
     let running = run_maintenance(&store);
 
     let _redis = Redis::start_on(port, &[]);
-    until(BACK_WITHIN, "it decides", async || decide(&store).await == Ok(true)).await;
+    until(PATIENCE, "it decides", async || decide(&store).await == Ok(true)).await;
     running.abort();
 }

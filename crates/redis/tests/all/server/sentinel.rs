@@ -8,10 +8,10 @@ use tidegate_redis::{Link, LinkError, RedisClient};
 use super::calls::{connect, heartbeat, take};
 use super::process::{Redis, free_port, signal, until};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The client leaves a master that was replaced within this time after Sentinels report it.
-pub(crate) const MOVES_WITHIN: Duration = Duration::from_secs(5);
+/// Longer than it takes the client to leave a master that was replaced after Sentinels report it.
+pub(crate) const MOVES_WITHIN: Duration = Duration::from_secs(15);
 
 /// The user of Sentinels and replicas, so that they can be locked out while other clients are not.
 const OTHERS: [&str; 7] = ["--user", "others", "on", ">pass", "allkeys", "allchannels", "+@all"];

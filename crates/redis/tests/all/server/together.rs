@@ -223,7 +223,7 @@ fn a_replica_that_only_one_of_them_would_write_to_is_left() {
         assert_eq!(told(&answers), ["Refused", "READONLY"]);
         // Each time the client waits longer before it connects again, so that this is seen sooner or later. The denial
         // alone writes nothing, and would not lead away from a replica.
-        until(Duration::from_secs(5), "the master is looked for", async || {
+        until(Duration::from_secs(20), "the master is looked for", async || {
             call_together(&client, &[of(&["used"]), of(&["a"])]).await;
             tokio::time::sleep(Duration::from_millis(5)).await;
             matches!(take(&client, "used").await, Err(LinkError::Down(why)) if why.contains("not the master"))
@@ -236,8 +236,8 @@ fn a_replica_that_only_one_of_them_would_write_to_is_left() {
 fn a_server_that_is_stopped_keeps_none_of_them_waiting() {
     let (server, runtime) = (Redis::start(), runtime());
     runtime.block_on(async {
-        let client = connect_within(&server.url(), Duration::from_millis(100));
-        until(Duration::from_secs(2), "it is there", async || take(&client, "x").await.is_ok()).await;
+        let client = connect_within(&server.url(), Duration::from_millis(250));
+        until(Duration::from_secs(10), "it is there", async || take(&client, "x").await.is_ok()).await;
         signal(&server, Signal::STOP);
         let answers = call_together(&client, &[of(&["a"]), of(&["b"])]).await;
         signal(&server, Signal::CONT);
