@@ -5,8 +5,8 @@ use tidegate::{
     OverrideNumbers, OwnedCharge, Store, Verdict,
 };
 
-use crate::calls::wire::{log_entries, numbers, state_and_text};
-use crate::calls::{Link, State};
+use crate::calls::wire::{PlainCall, log_entries, numbers, state_and_text};
+use crate::calls::{Link, ScriptCall, State};
 use crate::deciding::strict::{CallDraft, StrictRequest, execute};
 use crate::failures::StoreError;
 use crate::registry::LimitRegistry;
@@ -19,6 +19,13 @@ pub use crate::calls::wire::{EncodedCall, decode, decode_heartbeat, encode, enco
 /// Can scripts count this limit exactly?
 pub fn countable(limit: &Limit) -> bool {
     numbers::countable(limit).is_ok()
+}
+
+/// Can a call be sent as one with others that began before it?
+pub fn can_be_one(before: &[ScriptCall], call: &ScriptCall) -> bool {
+    let mut plain = before.iter().chain([call]).map(PlainCall::of);
+    let Some(mut joined) = plain.next().flatten() else { return false };
+    plain.all(|other| other.is_some_and(|other| joined.join(other).is_ok()))
 }
 
 /// The stored value of a meter's state as of `at`, under a text.

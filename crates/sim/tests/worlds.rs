@@ -122,6 +122,17 @@ fn a_policy_that_is_tried_out_breaks_no_promise_of_the_one_in_force() {
     assert!(sum(|outcome| outcome.promises) > 300, "retry promises were tested");
 }
 
+/// With a store that is asked in every decision, and with leases.
+#[test]
+fn a_policy_that_is_tried_out_and_refused_fails_no_decision_of_the_one_in_force() {
+    let worlds = (FIRST_CANDIDATE_SEED..FIRST_CANDIDATE_SEED + 60).map(Scenario::of);
+    let outcomes: Vec<SeedOutcome> =
+        worlds.map(|world| run_scenario(Scenario { refuses_candidate: true, ..world }, false)).collect();
+    outcomes.iter().for_each(assert_well);
+    let sum = |of: fn(&SeedOutcome) -> u64| outcomes.iter().map(of).sum::<u64>();
+    assert!(sum(|outcome| outcome.admitted) > 5_000, "requests are admitted");
+}
+
 /// Asserts that worlds of these seeds notice a mistake, with each of these messages.
 fn assert_noticed(sabotage: Sabotage, messages: &[&str], seeds: Range<u64>) {
     let mut missing = messages.to_vec();

@@ -46,7 +46,7 @@ pub(super) fn check_trials(
             let decided = decided.len();
             violations.push(format!("node {node} has decided {decided} requests and compared {totals:?}"));
         }
-        if !run.scenario.is_calm() {
+        if !run.scenario.is_calm() || run.scenario.refuses_candidate {
             continue;
         }
         if totals.not_compared > 0 {

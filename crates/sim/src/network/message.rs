@@ -15,6 +15,8 @@ use crate::world::TaskId;
 #[derive(Clone, Debug)]
 pub(super) enum NetworkRequest {
     ScriptCall(Box<ScriptCall>),
+    /// Several, as one call.
+    Joined(Vec<ScriptCall>),
     Heartbeat(Heartbeat),
     Bursts(BurstCall),
     Penalties(PenaltyListCall),
@@ -24,6 +26,7 @@ pub(super) enum NetworkRequest {
 #[derive(Clone, Debug)]
 pub(super) enum NetworkReply {
     CallAnswer(Box<CallAnswer>),
+    Joined(Vec<Result<CallAnswer, LinkError>>),
     Nodes(u32),
     Bursts(Vec<BurstAnswer>),
     Penalties(PenaltyListAnswer),
@@ -35,6 +38,8 @@ pub(super) struct SimReplySlot {
     pub(super) reply: Option<Result<NetworkReply, LinkError>>,
     pub(super) is_over: bool,
     pub(super) waker: Option<Waker>,
+    /// Where several calls wait that were sent as one; none wait here then.
+    pub(super) joined: Vec<Arc<Mutex<SimReplySlot>>>,
 }
 
 /// A message under way.
@@ -70,13 +75,22 @@ impl std::fmt::Display for CallSummary<'_> {
                 }
                 Ok(())
             }
-            NetworkRequest::ScriptCall(call) => {
-                write!(f, "{:?}", call.verb)?;
-                for entry in &call.entries {
-                    write!(f, " {}+{}", entry.cost, entry.want)?;
+            NetworkRequest::ScriptCall(call) => write_call(f, call),
+            NetworkRequest::Joined(calls) => {
+                for (number, call) in calls.iter().enumerate() {
+                    write!(f, "{}", if number == 0 { "" } else { " with " })?;
+                    write_call(f, call)?;
                 }
                 Ok(())
             }
         }
     }
+}
+
+fn write_call(f: &mut std::fmt::Formatter<'_>, call: &ScriptCall) -> std::fmt::Result {
+    write!(f, "{:?}", call.verb)?;
+    for entry in &call.entries {
+        write!(f, " {}+{}", entry.cost, entry.want)?;
+    }
+    Ok(())
 }

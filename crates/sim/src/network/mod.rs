@@ -1,5 +1,6 @@
 //! The network between the nodes and the server: delays, losses, partitions, and a server that crashes and restarts.
 
+mod joined;
 mod message;
 mod sabotaged;
 mod sim_link;
@@ -7,10 +8,11 @@ mod sim_link;
 use std::sync::{Arc, Mutex};
 
 use tidegate_core::Nanos;
-use tidegate_redis::LinkError;
+use tidegate_redis::{CallAnswer, LinkError, ScriptCall};
 
 use crate::invariants::burst_record::BurstRecord;
 use crate::invariants::token_record::{CallOrigin, TokenRecord};
+use crate::model::OutOfMemory;
 use crate::scenario::sabotage::Sabotage;
 use crate::world::{World, lock};
 use crate::{Model, Random};
@@ -51,6 +53,7 @@ pub struct Network {
     record: TokenRecord,
     bursts: BurstRecord,
     sabotage: Option<Sabotage>,
+    refuses_candidate: bool,
 }
 
 #[derive(Debug)]
@@ -98,12 +101,24 @@ impl Network {
             commands: 0,
         };
         let server = Arc::new(Mutex::new(server));
-        Network { world, server, record, bursts: BurstRecord::default(), sabotage: None }
+        Network {
+            world,
+            server,
+            record,
+            bursts: BurstRecord::default(),
+            sabotage: None,
+            refuses_candidate: false,
+        }
     }
 
     /// The same with a deliberate mistake.
     pub fn with_sabotage(self, sabotage: Option<Sabotage>) -> Network {
         Network { sabotage, ..self }
+    }
+
+    /// The same with a server that refuses what a policy that is tried out asks for, but for the first call for each bucket.
+    pub fn refusing_candidate(self, refuses_candidate: bool) -> Network {
+        Network { refuses_candidate, ..self }
     }
 
     /// What burst detectors counted and answered.
@@ -113,7 +128,7 @@ impl Network {
 
     /// The link of a node, with a deadline for answers.
     pub fn link(&self, node: usize, deadline: Nanos, has_slots: bool) -> SimLink {
-        SimLink { network: self.clone(), node, deadline, has_slots }
+        SimLink { network: self.clone(), node, deadline, has_slots, gathering: Arc::default() }
     }
 
     /// How many commands the server has received.
@@ -192,7 +207,19 @@ impl Network {
     }
 
     fn send(&self, from: usize, request: NetworkRequest, deadline: Nanos) -> Arc<Mutex<SimReplySlot>> {
-        let slot = Arc::new(Mutex::new(SimReplySlot::default()));
+        let slot = Arc::default();
+        self.send_for(from, request, deadline, &slot);
+        slot
+    }
+
+    /// Sends a request whose reply is put there.
+    fn send_for(
+        &self,
+        from: usize,
+        request: NetworkRequest,
+        deadline: Nanos,
+        slot: &Arc<Mutex<SimReplySlot>>,
+    ) {
         let sent = self.world.now();
         let (is_down, downs, moves, arrives) = {
             let server = lock(&self.server);
@@ -202,19 +229,18 @@ impl Network {
         };
         self.world.note(Some(from), format_args!("sends {}", CallSummary(&request)));
         if is_down {
-            self.complete(from, &slot, Err(LinkError::Down("connection refused".into())));
-            return slot;
+            self.complete(from, slot, Err(LinkError::Down("connection refused".into())));
+            return;
         }
-        let (network, late) = (self.clone(), Arc::clone(&slot));
+        let (network, late) = (self.clone(), Arc::clone(slot));
         self.world.after(deadline, move || network.complete(from, &late, Err(LinkError::Timeout(deadline))));
         let request = Arc::new(request);
         let task = self.world.current();
-        let message = Message { from, task, sent, downs, moves, request, slot: Arc::clone(&slot) };
+        let message = Message { from, task, sent, downs, moves, request, slot: Arc::clone(slot) };
         match arrives {
             Some(delay) => self.deliver_after(delay, message, Network::arrive),
             None => self.world.note(Some(from), format_args!("its message is lost")),
         }
-        slot
     }
 
     fn deliver_after(&self, delay: Nanos, message: Message, then: fn(&Network, Message)) {
@@ -263,34 +289,39 @@ impl Network {
         let model = server.master_of(message.from);
         let reply = match &*message.request {
             NetworkRequest::ScriptCall(call) => {
-                let answer = sabotaged::call(self.sabotage, model, call, at);
-                answer.map(|answer| NetworkReply::CallAnswer(Box::new(answer)))
+                self.execute(model, call, at).map(|answer| NetworkReply::CallAnswer(Box::new(answer)))
             }
-            NetworkRequest::Heartbeat(heartbeat) => model.heartbeat(heartbeat, at).map(NetworkReply::Nodes),
+            NetworkRequest::Joined(calls) => {
+                Ok(NetworkReply::Joined(calls.iter().map(|call| self.execute(model, call, at)).collect()))
+            }
+            NetworkRequest::Heartbeat(heartbeat) => {
+                model.heartbeat(heartbeat, at).map(NetworkReply::Nodes).map_err(refused)
+            }
             NetworkRequest::Bursts(call) => {
                 let answers = sabotaged::count_bursts(self.sabotage, model, call, at);
                 if let Ok(answers) = &answers {
                     self.bursts.counted((message.from, message.task), (now, at), call, answers);
                 }
-                answers.map(NetworkReply::Bursts)
+                answers.map(NetworkReply::Bursts).map_err(refused)
             }
-            NetworkRequest::Penalties(call) => model.list_penalties(call, at).map(NetworkReply::Penalties),
+            NetworkRequest::Penalties(call) => {
+                model.list_penalties(call, at).map(NetworkReply::Penalties).map_err(refused)
+            }
         };
         let conditions = server.conditions;
         drop(server);
-        let reply = reply.map_err(|error| LinkError::Refused(error.to_string()));
-        if let (NetworkRequest::ScriptCall(call), Ok(NetworkReply::CallAnswer(answer))) =
-            (&*message.request, &reply)
-        {
-            self.world.note(
-                Some(message.from),
-                format_args!("is served: {:?} {:?}", answer.outcome, answer.leased),
-            );
-            let caller = CallOrigin { task: message.task, node: message.from, sent: message.sent, to_old };
-            self.record.executed(caller, now, call, answer);
-            if sabotaged::is_repeated_later(self.sabotage, call) {
-                self.repeat_later(call.clone());
+        match (&*message.request, &reply) {
+            (NetworkRequest::ScriptCall(call), Ok(NetworkReply::CallAnswer(answer))) => {
+                self.note_served(&message, to_old, call, answer);
             }
+            (NetworkRequest::Joined(calls), Ok(NetworkReply::Joined(answers))) => {
+                let served = calls
+                    .iter()
+                    .zip(answers)
+                    .filter_map(|(call, answer)| Some((call, answer.as_ref().ok()?)));
+                served.for_each(|(call, answer)| self.note_served(&message, to_old, call, answer));
+            }
+            _ => {}
         }
         let back = self.world.random(|random| transit_time(&conditions, random));
         let Some(delay) = back else {
@@ -305,6 +336,25 @@ impl Network {
         }
         let network = self.clone();
         self.world.after(delay, move || network.deliver_reply(&message, reply));
+    }
+
+    /// The server executes a call.
+    fn execute(&self, model: &mut Model, call: &ScriptCall, at: Nanos) -> Result<CallAnswer, LinkError> {
+        if self.refuses_candidate && call.entries.iter().all(|entry| self.record.is_of_candidate(&entry.key))
+        {
+            return Err(LinkError::Refused("a policy that is tried out".to_owned()));
+        }
+        sabotaged::call(self.sabotage, model, call, at).map_err(refused)
+    }
+
+    fn note_served(&self, message: &Message, to_old: bool, call: &ScriptCall, answer: &CallAnswer) {
+        let served = format_args!("is served: {:?} {:?}", answer.outcome, answer.leased);
+        self.world.note(Some(message.from), served);
+        let caller = CallOrigin { task: message.task, node: message.from, sent: message.sent, to_old };
+        self.record.executed(caller, self.world.now(), call, answer);
+        if sabotaged::is_repeated_later(self.sabotage, call) {
+            self.repeat_later(Box::new(call.clone()));
+        }
     }
 
     fn deliver_reply(&self, message: &Message, reply: Result<NetworkReply, LinkError>) {
@@ -329,6 +379,13 @@ impl Network {
             Ok(_) => self.world.note(Some(node), format_args!("receives the answer")),
             Err(error) => self.world.note(Some(node), format_args!("receives an error: {error}")),
         }
+        if !slot.joined.is_empty() {
+            let joined = std::mem::take(&mut slot.joined);
+            drop(slot);
+            let replies = joined::replies(reply, joined.len());
+            joined.iter().zip(replies).for_each(|(slot, reply)| self.complete(node, slot, reply));
+            return;
+        }
         slot.reply = Some(reply);
         if let Some(waker) = slot.waker.take() {
             drop(slot);
@@ -349,6 +406,10 @@ impl ServerSide {
             _ => &mut self.model,
         }
     }
+}
+
+fn refused(error: OutOfMemory) -> LinkError {
+    LinkError::Refused(error.to_string())
 }
 
 /// The delay of a message; `None` if it is lost.

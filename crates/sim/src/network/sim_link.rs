@@ -1,6 +1,7 @@
 //! The simulated link of one node to the server.
 
 use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use tidegate_core::Nanos;
@@ -9,7 +10,8 @@ use tidegate_redis::{
     ScriptCall,
 };
 
-use super::message::{NetworkReply, NetworkRequest};
+use super::joined::Gathering;
+use super::message::{NetworkReply, NetworkRequest, SimReplySlot};
 use super::{Network, sabotaged};
 use crate::scenario::sabotage::Sabotage;
 use crate::world::lock;
@@ -21,23 +23,28 @@ pub struct SimLink {
     pub(super) node: usize,
     pub(super) deadline: Nanos,
     pub(super) has_slots: bool,
+    pub(super) gathering: Arc<Mutex<Gathering>>,
 }
 
 impl SimLink {
     async fn send(&self, request: NetworkRequest) -> Result<NetworkReply, LinkError> {
-        let slot = self.network.send(self.node, request, self.deadline);
-        poll_fn(|context| {
-            let mut slot = lock(&slot);
-            match slot.reply.take() {
-                Some(reply) => Poll::Ready(reply),
-                None => {
-                    slot.waker = Some(context.waker().clone());
-                    Poll::Pending
-                }
-            }
-        })
-        .await
+        reply(&self.network.send(self.node, request, self.deadline)).await
     }
+}
+
+/// The reply, as soon as it arrives.
+async fn reply(slot: &Mutex<SimReplySlot>) -> Result<NetworkReply, LinkError> {
+    poll_fn(|context| {
+        let mut slot = lock(slot);
+        match slot.reply.take() {
+            Some(reply) => Poll::Ready(reply),
+            None => {
+                slot.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    })
+    .await
 }
 
 impl Link for SimLink {
@@ -47,7 +54,11 @@ impl Link for SimLink {
             let again = NetworkRequest::ScriptCall(Box::new(call.clone()));
             self.network.send(self.node, again, self.deadline);
         }
-        match self.send(NetworkRequest::ScriptCall(Box::new(call.clone()))).await? {
+        let reply = match self.joined(call).await {
+            Some(slot) => reply(&slot).await,
+            None => self.send(NetworkRequest::ScriptCall(Box::new(call.clone()))).await,
+        };
+        match reply? {
             NetworkReply::CallAnswer(answer) => Ok(sabotaged::heard(&self.network, call, *answer)),
             _ => Err(LinkError::Garbled("another reply to a call".into())),
         }
@@ -61,6 +72,7 @@ impl Link for SimLink {
     }
 
     async fn count_bursts(&self, call: &BurstCall) -> Result<Vec<BurstAnswer>, LinkError> {
+        self.gathered_are_sent().await;
         let sent = self.network.world.now();
         if self.network.sabotage == Some(Sabotage::SendsTwice) {
             // Nobody waits for the answer of the first one.
@@ -80,6 +92,13 @@ impl Link for SimLink {
         match self.send(NetworkRequest::Penalties(call.clone())).await? {
             NetworkReply::Penalties(answer) => Ok(answer),
             _ => Err(LinkError::Garbled("another reply about the list of penalties".into())),
+        }
+    }
+
+    fn send_together(&self, poll: &mut dyn FnMut()) {
+        match self.has_slots {
+            true => poll(),
+            false => self.gather(poll),
         }
     }
 

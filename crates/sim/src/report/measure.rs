@@ -135,6 +135,7 @@ fn scenario(nodes: usize, mode: StoreMode, shape: ArrivalShape, demand: u64) -> 
         actions: Vec::new(),
         overrides: Vec::new(),
         candidate: Vec::new(),
+        refuses_candidate: false,
         sabotage: None,
     }
 }

@@ -114,7 +114,8 @@ impl ScenarioRun {
         world.note(None, format_args!("{scenario:?}"));
         let record = TokenRecord::new(scenario.all_buckets().map(|spec| spec.limit).collect());
         let network = Network::new(world.clone(), scenario.nodes, scenario.conditions, record.clone())
-            .with_sabotage(scenario.sabotage);
+            .with_sabotage(scenario.sabotage)
+            .refusing_candidate(scenario.refuses_candidate);
         for &drift in &scenario.drifts {
             // Each node's clock shows another time of day.
             let off = Nanos::from_millis(world.random(|random| random.between(0, 7_200_000)));

@@ -57,6 +57,8 @@ pub struct Scenario {
     pub overrides: Vec<OverrideChange>,
     /// The limits of a draft that every node tries out; none if there is no draft.
     pub candidate: Vec<LimitSpec>,
+    /// Does the server refuse what nodes ask for to try out the draft? No seed has that.
+    pub refuses_candidate: bool,
     /// A deliberate mistake. No seed has one.
     pub sabotage: Option<Sabotage>,
 }
@@ -203,6 +205,7 @@ impl Scenario {
             actions: Vec::new(),
             overrides: Vec::new(),
             candidate: Vec::new(),
+            refuses_candidate: false,
             sabotage: None,
         }
     }
