@@ -66,11 +66,13 @@ pub trait Store: Send + Sync {
     /// versions that a store can hold, so that limits can still be registered.
     fn variant(&self, limit: &LimitRef, variant: LimitVariant) -> Result<LimitRef, LimitError>;
 
-    /// Keys of a limit may soon be charged in the numbers of an override: from now on, a bucket of the limit that is
-    /// full is kept until it would be full in those numbers too. Without it, that begins with the first
-    /// [`Store::variant`] in those numbers. A bucket that the store has already forgotten is full in those numbers; a
-    /// shared store forgets it at a time that is set at each charge. By default nothing is done.
-    fn expect_override(&self, limit: &LimitRef, numbers: OverrideNumbers) {
+    /// The overrides of a limit that are in force: keys may be charged in their numbers from now on, and in no others. A
+    /// bucket of the limit that is full is kept until it would be full in those numbers too; one that was charged in numbers
+    /// that are not in force any more, until it would be full in those that are. As long as this was never called, each
+    /// [`Store::variant`] in the numbers of an override puts those in force for good. A bucket that the store has already
+    /// forgotten is full in whatever numbers come; a shared store forgets it at a time that is set at each charge. By default
+    /// nothing is done.
+    fn expect_overrides(&self, limit: &LimitRef, numbers: &[OverrideNumbers]) {
         let _ = (limit, numbers);
     }
 

@@ -1,11 +1,16 @@
-//! A decision allocates nothing, whether it admits or denies, for up to eight limits.
+//! A decision allocates nothing, whether it admits or denies, for up to eight limits and two overrides of them.
 //!
 //! The second half lists what does allocate, so that the guarantee is not overrated.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use tidegate::engine::{AdHocBuckets, AdHocLimit, Limiter, Policy, Request};
-use tidegate::{Clock, Cost, ManualClock, Memory, MemoryOptions, Nanos};
+use std::sync::Arc;
+
+use tidegate::engine::{
+    AdHocBuckets, AdHocLimit, GateBuilder, Limiter, OverrideRule, Overrides, Policy, PolicyBuilder, Request,
+    RuleSet,
+};
+use tidegate::{Clock, Cost, ManualClock, Memory, MemoryOptions, Nanos, OverrideNumbers};
 
 type Still = Limiter<Memory<ManualClock>, ManualClock>;
 
@@ -136,6 +141,31 @@ bursts: [{ name: burst, key: [user, route], window: 10s, threshold: 1000, penalt
     assert_eq!(of("others").allowed, 0, "the group is closed before it");
 }
 
+/// Overrides of these limits for the user of the requests.
+fn overrides(limits: &[&str]) -> Overrides {
+    let gate = GateBuilder::new().when("user", ["u-4711"]).reason("a test");
+    let rules: RuleSet = PolicyBuilder::new().block_gate(gate).build().expect("a policy").into();
+    let who = &rules.block().entries()[0];
+    let numbers = OverrideNumbers::Times(200);
+    Overrides::new(
+        limits.iter().map(|limit| OverrideRule::new(limit, limit, numbers, who.clone(), Arc::default())),
+    )
+}
+
+#[test]
+fn two_overrides_allocate_nothing() {
+    let (limiter, request) = (limiter(EIGHT_LIMITS), request(addresses()[0]));
+    limiter.set_overrides(Some(overrides(&["per-user", "sliding"])));
+    let asked = limiter.check(&request);
+    assert_eq!(asked.limits().filter(|limit| limit.overridden.is_some()).count(), 2, "{asked:?}");
+    drop(asked);
+    // Twenty requests of ten tokens are admitted, and as many are denied.
+    let costs: Vec<u64> = (0..40).map(|_| allocations(&limiter, &request)).collect();
+    assert_eq!(costs, [0; 40]);
+    assert!(!limiter.check(&request).is_allowed());
+    assert_eq!(allocations(&limiter, &request.clone().user("another")), 0, "whoever has no override");
+}
+
 #[test]
 fn a_peek_and_a_refund_allocate_nothing() {
     let (limiter, request) = (limiter(EIGHT_LIMITS), request(addresses()[0]));
@@ -190,4 +220,8 @@ fn what_does_allocate() {
         let costs: Vec<u64> = (0..9).map(|_| allocations(&limiter, &request)).collect();
         assert!(costs.iter().any(|&cost| cost > 0), "{what} allocates nothing any more: {costs:?}");
     }
+    let limiter = limiter(EIGHT_LIMITS);
+    limiter.set_overrides(Some(overrides(&["per-user", "sliding", "overall"])));
+    drop(limiter.check(&plain));
+    assert!(allocations(&limiter, &plain) > 0, "more than two overrides");
 }

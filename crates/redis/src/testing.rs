@@ -89,8 +89,8 @@ impl<L: Link> Store for ServerOnlyStore<L> {
         self.registry.variant(limit, variant)
     }
 
-    fn expect_override(&self, limit: &LimitRef, numbers: OverrideNumbers) {
-        self.registry.expect_override(limit, numbers);
+    fn expect_overrides(&self, limit: &LimitRef, numbers: &[OverrideNumbers]) {
+        self.registry.expect_overrides(limit, numbers);
     }
 
     fn charge(

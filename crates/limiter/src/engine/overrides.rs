@@ -4,17 +4,17 @@
 //! store has the same numbers. The overrides of each limit are looked up when they or the policy are replaced, so that a
 //! decision finds those of a rule by its number.
 
-use std::sync::Arc;
-use std::sync::PoisonError;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
 
 use arc_swap::ArcSwapOption;
 use tidegate_core::{LimitVariant, Nanos, OverrideNumbers};
-use tidegate_policy::{BoundOverride, Facts, LimitOverrides, Overrides, Plan, PlanOverrides};
+use tidegate_policy::{BoundOverride, Facts, LimitOverrides, Overrides, Plan, PlanOverrides, Rule};
 
 use super::active::Active;
 use super::limiter::Limiter;
-use crate::{Clock, LimitError, NamedLimit, Store};
+use crate::{Clock, LimitError, LimitRef, NamedLimit, Store};
 
 /// The overrides of each rule of a policy. Without any, a decision reads one flag.
 #[derive(Debug, Default)]
@@ -42,22 +42,27 @@ impl RuleOverrides {
 impl Active {
     /// Looks up the overrides of each rule, and tells the store which numbers to expect.
     pub(super) fn bind_overrides<S: Store>(&self, overrides: Option<&Overrides>, store: &S) {
-        let Some(overrides) = overrides.filter(|overrides| !overrides.is_empty()) else {
-            return self.overrides.store(None);
+        let of_rule = |rule: &Rule| {
+            let found_by = Arc::clone(overrides?.of_limit(&rule.name)?);
+            let bound = found_by.entries().iter().map(|entry| Arc::new(BoundOverride::new(entry, rule)));
+            Some(OverridesOfRule { bound: bound.collect(), found_by })
         };
-        let of_rule = |(rule, bound): (&tidegate_policy::Rule, &super::active::ActiveRule)| {
-            let found_by = Arc::clone(overrides.of_limit(&rule.name)?);
-            let bind = |entry| {
-                let overridden = BoundOverride::new(entry, rule);
-                store.expect_override(bound.limit(), overridden.numbers);
-                Arc::new(overridden)
-            };
-            let bound = found_by.entries().iter().map(bind).collect();
-            Some(OverridesOfRule { found_by, bound })
-        };
-        let by_rule: Box<[_]> = self.rules.rules().iter().zip(&self.bound).map(of_rule).collect();
+        let by_rule: Box<[_]> = self.rules.rules().iter().map(of_rule).collect();
+        self.tell_store(&by_rule, store);
         let any = by_rule.iter().any(Option::is_some);
         self.overrides.store(any.then_some(by_rule));
+    }
+
+    /// Tells the store which numbers to expect. Rules may share their state: it is told once of each.
+    fn tell_store<S: Store>(&self, by_rule: &[Option<OverridesOfRule>], store: &S) {
+        let mut expected: HashMap<u64, (&LimitRef, Vec<OverrideNumbers>)> = HashMap::new();
+        for (bound, of_rule) in self.bound.iter().zip(by_rule) {
+            let limit = bound.limit();
+            let (_, numbers) = expected.entry(limit.id()).or_insert_with(|| (limit, Vec::new()));
+            let in_force = of_rule.iter().flat_map(|of_rule| &of_rule.bound);
+            numbers.extend(in_force.filter(|bound| bound.limit.is_some()).map(|bound| bound.numbers));
+        }
+        expected.values().for_each(|(limit, numbers)| store.expect_overrides(limit, numbers));
     }
 
     /// The variant in which an item of a plan is charged.
@@ -77,7 +82,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     ///
     /// A bucket keeps its tokens, at most the new capacity, whenever its numbers change: see [`Store::variant`]. One that
     /// was full in all numbers before may have been forgotten, and is then full in those of the override: see
-    /// [`Store::expect_override`]. An override whose numbers the limit cannot have does not apply.
+    /// [`Store::expect_overrides`]. An override whose numbers the limit cannot have does not apply.
     ///
     /// ```
     /// use std::sync::Arc;

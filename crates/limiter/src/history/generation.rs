@@ -42,8 +42,11 @@ pub struct Generation {
 struct VariantUses {
     /// May keys have trust? True if the name was ever registered as trusted, or a trusted variant was ever used.
     trusted: AtomicBool,
-    /// The longest that a bucket takes to fill in the numbers of an override, before trust; zero if there was none.
+    /// The longest that a bucket takes to fill in the numbers of an override that is in force, before trust; zero if there
+    /// is none.
     longest_fill: AtomicU64,
+    /// Is it told which overrides are in force? If not, every override counts in whose numbers a variant was ever made.
+    is_told: AtomicBool,
 }
 
 impl Generation {
@@ -99,19 +102,32 @@ impl Generation {
         self.uses.trusted.load(Ordering::Relaxed)
     }
 
-    /// Records that keys may be charged in the numbers of an override.
+    /// Records that a variant has the numbers of an override, which is in force if nobody tells otherwise.
     pub(super) fn note_fill_time(&self, overridden: &Limit) {
-        self.uses.longest_fill.fetch_max(overridden.fill_time().get().max(1), Ordering::Relaxed);
+        if !self.uses.is_told.load(Ordering::Relaxed) {
+            self.uses.longest_fill.fetch_max(overridden.fill_time().get().max(1), Ordering::Relaxed);
+        }
     }
 
-    /// How long after it is full a bucket is full in all numbers that were in force; zero if there were no overrides.
+    /// Records how long a bucket takes to fill in the numbers of each override that is in force, and that there are no others.
+    pub(super) fn set_fill_times(&self, overridden: impl Iterator<Item = Nanos>) {
+        let longest = overridden.map(|time| time.get().max(1)).max().unwrap_or(0);
+        self.uses.is_told.store(true, Ordering::Relaxed);
+        self.uses.longest_fill.store(longest, Ordering::Relaxed);
+    }
+
+    /// How long after it is full a bucket that was charged in this variant is full in all numbers that are in force; zero if
+    /// there are no others.
     ///
     /// From then on it may be forgotten at any time, and a forgotten bucket is full in whatever numbers come next. An
     /// override that is put in force later and takes longer to fill is not known ahead, so it may find a bucket full that
-    /// would otherwise still be filling up: at most once, since its own time to fill counts from then on.
-    fn override_idle_time(&self) -> Nanos {
+    /// would otherwise still be filling up: at most once, since its own time to fill counts from then on. Nor does one count
+    /// that has ended: who still charges in its numbers, because the request was in progress or another node has not heard of
+    /// the end, may find a bucket full likewise. Otherwise a single large override would keep all buckets of its limit for ever.
+    /// Those that were charged in its numbers are kept until they are full in the ones that are in force.
+    fn override_idle_time(&self, variant: LimitVariant) -> Nanos {
         let longest = self.uses.longest_fill.load(Ordering::Relaxed);
-        if longest == 0 {
+        if longest == 0 && variant.numbers.is_none() {
             return Nanos::ZERO;
         }
         let longest = longest.max(self.limit.fill_time().get());
@@ -126,7 +142,7 @@ impl Generation {
         } else {
             meter.is_idle(word, now)
         };
-        is_idle && meter.is_idle_for(word, self.override_idle_time(), now)
+        is_idle && meter.is_idle_for(word, self.override_idle_time(variant), now)
     }
 
     /// How much longer a state must be kept after it is full, until it would be full in any variant.
@@ -134,7 +150,7 @@ impl Generation {
         let Limit::Meter(meter @ Meter::TokenBucket(_)) = limit else { return Nanos::ZERO };
         let plain = self.is_trusted().then(|| self.scaled(variant.untrusted()).capacity());
         let at_trust = plain.map_or(Nanos::ZERO, |plain| meter.extra_idle_time(plain));
-        at_trust.max(self.override_idle_time())
+        at_trust.max(self.override_idle_time(variant))
     }
 
     /// Its numbers in this variant.

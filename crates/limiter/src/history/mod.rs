@@ -145,15 +145,14 @@ impl<D: VersionData> History<D> {
         self.version_at(&self.own_version(limit).generation, variant).map(|variant| variant.handle())
     }
 
-    /// Keys of a limit may soon be charged in these numbers.
+    /// Keys of a limit may soon be charged in these numbers of overrides, and in no others.
     ///
     /// # Panics
     /// The limit was registered elsewhere.
-    pub fn expect_override(&self, limit: &LimitRef, numbers: OverrideNumbers) {
+    pub fn expect_overrides(&self, limit: &LimitRef, numbers: &[OverrideNumbers]) {
         let generation = &self.own_version(limit).generation;
-        if let Ok(overridden) = generation.limit.at(numbers.into()) {
-            generation.note_fill_time(&overridden);
-        }
+        let in_force = numbers.iter().filter_map(|numbers| generation.limit.at((*numbers).into()).ok());
+        generation.set_fill_times(in_force.map(|overridden| overridden.fill_time()));
     }
 
     fn own_version<'l>(&self, limit: &'l LimitRef) -> &'l LimitVersion<D> {

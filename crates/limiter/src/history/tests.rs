@@ -207,10 +207,33 @@ fn a_bucket_is_kept_until_it_would_be_full_in_all_numbers() {
     let plain = history.name("a", limit(10), Carry::AsIs, Nanos::ZERO).unwrap();
     let kept = || version(&plain).extra_idle_time();
     assert_eq!(kept(), Nanos::ZERO);
-    history.expect_override(&plain, OverrideNumbers::Fixed { rate: None, capacity: Some(40) });
-    assert_eq!(kept(), limit(40).fill_time());
-    history.expect_override(&plain, OverrideNumbers::Times(10));
+    let (large, small) =
+        (OverrideNumbers::Fixed { rate: None, capacity: Some(40) }, OverrideNumbers::Times(10));
+    history.variant(&plain, large.into()).unwrap();
+    history.variant(&plain, small.into()).unwrap();
+    assert_eq!(kept(), limit(40).fill_time(), "the longest of all that were ever used");
+    history.expect_overrides(&plain, &[small]);
+    assert_eq!(kept(), limit(10).fill_time(), "the large one is not in force");
+    history.expect_overrides(&plain, &[large, small]);
     assert_eq!(kept(), limit(40).fill_time(), "the longest");
     history.variant(&plain, LimitVariant::at_trust(1)).unwrap();
     assert!(kept() >= limit(40).trusted(100).unwrap().fill_time());
+}
+
+#[test]
+fn an_override_that_has_ended_keeps_only_the_buckets_that_were_charged_in_it() {
+    let history = Plain::default();
+    let plain = history.name("a", limit(10), Carry::AsIs, Nanos::ZERO).unwrap();
+    let large = OverrideNumbers::Fixed { rate: None, capacity: Some(40) };
+    history.expect_overrides(&plain, &[large]);
+    let charged_in = history.variant(&plain, large.into()).unwrap();
+    let kept = |limit: &LimitRef| version(limit).extra_idle_time();
+    assert_eq!([kept(&plain), kept(&charged_in)], [limit(40).fill_time(); 2]);
+    history.expect_overrides(&plain, &[]);
+    assert_eq!(kept(&plain), Nanos::ZERO, "as before the override");
+    assert_eq!(kept(&charged_in), limit(10).fill_time(), "until it is full in the limit's own numbers");
+    // A request that began before the end.
+    history.variant(&plain, OverrideNumbers::Times(9_000).into()).unwrap();
+    let edited = history.name("a", limit(11), Carry::AsIs, Nanos::SECOND).unwrap();
+    assert_eq!([kept(&plain), kept(&edited)], [Nanos::ZERO; 2]);
 }

@@ -356,8 +356,8 @@ impl<C: Clock> Store for Memory<C> {
         self.registry.variant(limit, variant)
     }
 
-    fn expect_override(&self, limit: &LimitRef, numbers: OverrideNumbers) {
-        self.registry.expect_override(limit, numbers);
+    fn expect_overrides(&self, limit: &LimitRef, numbers: &[OverrideNumbers]) {
+        self.registry.expect_overrides(limit, numbers);
     }
 
     #[inline]

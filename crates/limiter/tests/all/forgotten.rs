@@ -51,7 +51,7 @@ impl Small {
     /// An override of forty tokens, one a second, is put in force: it takes four times as long to fill.
     fn overridden(&self) -> LimitRef {
         let larger = OverrideNumbers::Fixed { rate: None, capacity: Some(40) };
-        self.store.expect_override(&self.limit, larger);
+        self.store.expect_overrides(&self.limit, &[larger]);
         self.store.variant(&self.limit, LimitVariant::from(larger)).unwrap()
     }
 }
@@ -84,4 +84,23 @@ fn a_bucket_is_kept_until_it_is_full_in_an_override_that_is_in_force() {
     }
     assert_eq!(small.crowd(141), 0, "it makes way");
     assert_eq!((small.holds(&larger, 141), small.holds(&small.limit, 141)), (40, 10), "and nothing is lost");
+}
+
+/// Otherwise one override of one client would fill the table with the buckets of all others.
+#[test]
+fn an_override_that_has_ended_keeps_no_bucket_that_was_not_charged_in_it() {
+    let small = Small::new();
+    let larger = small.overridden();
+    assert!(small.takes(&small.limit, 1, 100));
+    assert_eq!(small.crowd(102), 1, "the bucket is kept for the override");
+    small.store.expect_overrides(&small.limit, &[]);
+    assert_eq!(small.crowd(102), 0, "it makes way");
+
+    // Charged in the override, it is full at 201, and holds all ten of the limit's own only then.
+    assert!(small.takes(&larger, 40, 200));
+    for second in [209, 240, 249] {
+        assert_eq!(small.crowd(second), 1, "the bucket keeps its slot");
+    }
+    assert_eq!(small.crowd(250), 0, "full for the ten seconds that the limit takes to fill");
+    assert_eq!(small.holds(&small.limit, 250), 10);
 }

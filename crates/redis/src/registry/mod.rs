@@ -83,10 +83,10 @@ impl LimitRegistry {
         Ok(limit.in_variant(variant, scaled, AD_HOC))
     }
 
-    /// Keys of a limit may soon be charged in these numbers.
-    pub(crate) fn expect_override(&self, limit: &LimitRef, numbers: OverrideNumbers) {
+    /// Keys of a limit may soon be charged in these numbers of overrides, and in no others.
+    pub(crate) fn expect_overrides(&self, limit: &LimitRef, numbers: &[OverrideNumbers]) {
         if limit.id() != AD_HOC {
-            self.history.expect_override(limit, numbers);
+            self.history.expect_overrides(limit, numbers);
         }
     }
 

@@ -300,8 +300,8 @@ impl<L: Link, C: Sleep> Store for RedisStore<L, C> {
         self.registry.variant(limit, variant)
     }
 
-    fn expect_override(&self, limit: &LimitRef, numbers: OverrideNumbers) {
-        self.registry.expect_override(limit, numbers);
+    fn expect_overrides(&self, limit: &LimitRef, numbers: &[OverrideNumbers]) {
+        self.registry.expect_overrides(limit, numbers);
     }
 
     fn charge(

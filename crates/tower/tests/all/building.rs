@@ -77,8 +77,8 @@ impl Store for Remote {
         self.memory.variant(limit, variant)
     }
 
-    fn expect_override(&self, limit: &LimitRef, numbers: OverrideNumbers) {
-        self.memory.expect_override(limit, numbers);
+    fn expect_overrides(&self, limit: &LimitRef, numbers: &[OverrideNumbers]) {
+        self.memory.expect_overrides(limit, numbers);
     }
 
     fn charge(

@@ -66,8 +66,8 @@ impl<S: Store> Store for PrefixedStore<S> {
         self.store.variant(limit, variant)
     }
 
-    fn expect_override(&self, limit: &LimitRef, numbers: OverrideNumbers) {
-        self.store.expect_override(limit, numbers);
+    fn expect_overrides(&self, limit: &LimitRef, numbers: &[OverrideNumbers]) {
+        self.store.expect_overrides(limit, numbers);
     }
 
     fn charge(

@@ -72,8 +72,8 @@ impl Store for Kept {
         self.memory.variant(limit, variant)
     }
 
-    fn expect_override(&self, limit: &LimitRef, numbers: OverrideNumbers) {
-        self.memory.expect_override(limit, numbers);
+    fn expect_overrides(&self, limit: &LimitRef, numbers: &[OverrideNumbers]) {
+        self.memory.expect_overrides(limit, numbers);
     }
 
     fn charge(

@@ -94,10 +94,10 @@ impl Store for NodeStore {
         }
     }
 
-    fn expect_override(&self, limit: &LimitRef, numbers: OverrideNumbers) {
+    fn expect_overrides(&self, limit: &LimitRef, numbers: &[OverrideNumbers]) {
         match self {
-            NodeStore::Local(memory) => memory.expect_override(limit, numbers),
-            NodeStore::Shared(shared) => shared.store.expect_override(limit, numbers),
+            NodeStore::Local(memory) => memory.expect_overrides(limit, numbers),
+            NodeStore::Shared(shared) => shared.store.expect_overrides(limit, numbers),
         }
     }
 

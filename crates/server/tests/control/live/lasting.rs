@@ -1,11 +1,15 @@
 //! How long what is done by the API holds: to its end, over restarts, and no longer.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
-use super::fleet::{LiveFleet, Shared, in_seconds, user};
+use super::fleet::{LiveFleet, PATIENCE, Shared, user};
+use crate::support::within;
 
-/// How many seconds brief entries hold: long enough that all nodes are seen to follow them.
-const BRIEF: i64 = 6;
+/// How many seconds brief entries hold. Where the machine is so slow that they have ended before all nodes were seen to follow
+/// them, they are added again and hold longer.
+const BRIEF: [u64; 4] = [6, 12, 24, 48];
 
 /// The kinds of fleet that differ in where entries are kept and in how limits are counted.
 const KINDS: [Shared; 4] = [Shared::Strict, Shared::Hybrid, Shared::Database, Shared::Nothing];
@@ -26,13 +30,46 @@ impl LiveFleet {
         self.add(0, &numbers)
     }
 
-    /// Waits until every node follows the three, or none does.
-    #[track_caller]
-    fn all_follow(&self, prefix: &str, follow: bool) {
-        let name = |kind: &str| user(&format!("{prefix}-{kind}"));
-        self.all_say(if follow { "blocked" } else { "ok" }, &name("block"));
-        self.all_say(if follow { "allowlisted" } else { "ok" }, &name("allow"));
-        self.all_show(if follow { 30 } else { 5 }, &name("override"));
+    /// Adds entries that end by themselves, and waits until every node was seen to follow them, and then not to any more.
+    /// `add` is given a number for their names and their end; `followed` says of each whether a node follows it.
+    fn sees_the_end<const N: usize>(
+        &self,
+        add: impl Fn(usize, &str),
+        followed: impl Fn(usize, usize) -> [bool; N],
+    ) {
+        for (number, secs) in BRIEF.into_iter().enumerate() {
+            let (life, nodes) = (Duration::from_secs(secs), 0..self.servers.len());
+            let end = jiff::Timestamp::now() + life;
+            let has_ended = || jiff::Timestamp::now() >= end;
+            add(number, &end.to_string());
+            let was_seen = nodes.clone().all(|node| {
+                let mut seen = false;
+                within(life + PATIENCE, "the end comes", || {
+                    seen |= followed(node, number) == [true; N];
+                    seen || has_ended()
+                });
+                seen
+            });
+            within(life + PATIENCE, "the end comes", has_ended);
+            for node in nodes {
+                let what = format!("{:?}: node {node} follows nothing that has ended", self.shared);
+                within(PATIENCE, &what, || followed(node, number) == [false; N]);
+            }
+            if was_seen {
+                return;
+            }
+        }
+        panic!("{:?}: not every node followed what held for {BRIEF:?} seconds", self.shared);
+    }
+
+    /// Does a node follow the block, the exemption and the override?
+    fn followed(&self, node: usize, prefix: &str) -> [bool; 3] {
+        let look = |kind: &str| self.peek(node, &user(&format!("{prefix}-{kind}")));
+        [
+            look("block")["reason"] == "blocked",
+            look("allow")["reason"] == "allowlisted",
+            look("override")["limits"][0]["limit"] == 30,
+        ]
     }
 
     /// What the first requests to a node get.
@@ -52,10 +89,14 @@ fn entries_end_by_themselves_and_survive_restarts_until_then() {
     Shared::each_at_once(&KINDS, |shared| {
         let mut fleet = LiveFleet::start(shared);
         let kept = fleet.add_one_of_each("kept", None);
-        fleet.all_follow("kept", true);
-        fleet.add_one_of_each("brief", Some(&in_seconds(BRIEF)));
-        fleet.all_follow("brief", true);
-        fleet.all_follow("brief", false);
+        for node in 0..fleet.servers.len() {
+            within(PATIENCE, &format!("{shared:?}: node {node} follows"), || {
+                fleet.followed(node, "kept") == [true; 3]
+            });
+        }
+        let prefix = |number: usize| format!("brief-{number}");
+        let add = |number: usize, end: &str| drop(fleet.add_one_of_each(&prefix(number), Some(end)));
+        fleet.sees_the_end(add, |node, number| fleet.followed(node, &prefix(number)));
         let listed = (fleet.listed("/keys/live"), fleet.listed("/overrides"));
         assert_eq!(listed, (Some(2), Some(1)), "{shared:?}");
         restart_every_node(&mut fleet);
@@ -79,14 +120,15 @@ fn restart_every_node(fleet: &mut LiveFleet) {
     for node in 0..fleet.servers.len() {
         fleet.restart(node);
         assert_eq!(&fleet.first_answers(node, "kept"), expected, "{shared:?}: kept, node {node}");
-        assert_eq!(fleet.first_answers(node, "brief"), none, "{shared:?}: ended, node {node}");
+        assert_eq!(fleet.first_answers(node, "brief-0"), none, "{shared:?}: ended, node {node}");
     }
 }
 
 /// In the same fleets, since the kill switch comes before everything else.
 fn goes_off_by_itself(fleet: &LiveFleet) {
-    let on = json!({ "state": "allow", "reason": "a moment", "until": in_seconds(BRIEF) });
-    fleet.api(0, "PUT", "/kill-switch", &on).expect(200);
-    fleet.all_say("kill_switch", &user("anybody"));
-    fleet.all_say("ok", &user("anybody"));
+    let switch = |_: usize, end: &str| {
+        let on = json!({ "state": "allow", "reason": "a moment", "until": end });
+        drop(fleet.api(0, "PUT", "/kill-switch", &on).expect(200));
+    };
+    fleet.sees_the_end(switch, |node, _| [fleet.peek(node, &user("anybody"))["reason"] == "kill_switch"]);
 }

@@ -198,6 +198,7 @@ fn wrong_overrides_are_refused() {
             json!({ "limit": "logged", "sustained": null, "multiplier": 100, "until": "2001-01-01T00:00:00Z" }),
         ),
         (422, "/limit", json!({ "limit": "nope", "multiplier": 2 })),
+        (422, "/sustained", json!({ "limit": "logged", "sustained": { "rate": 5001, "window": "hour" } })),
         (422, "/who", json!({ "who": {}, "multiplier": 2 })),
         (422, "/who", json!({ "who": { "ip": "nowhere" }, "multiplier": 2 })),
         (400, "", json!({ "multiplier": "2" })),
@@ -226,6 +227,19 @@ fn wrong_overrides_are_refused() {
         let refused = fleet.api(0, "POST", "/overrides", &body);
         assert!(refused.body.contains(told), "{body}: {}", refused.body);
     }
+}
+
+/// Such an override would never apply.
+#[test]
+fn numbers_that_the_store_cannot_count_are_refused() {
+    let daily = json!({ "who": { "tenant": "1" }, "limit": "daily", "multiplier": 0.37 });
+    let fleet = LiveFleet::start(Shared::Strict);
+    let refused = fleet.api(0, "POST", "/overrides", &daily).expect(422).json();
+    assert_eq!(refused["pointer"], "/multiplier", "{refused}");
+    assert!(refused["detail"].as_str().is_some_and(|why| why.contains("cannot count")), "{refused}");
+    let alone = LiveFleet::start(Shared::Nothing);
+    let path = alone.add(0, &daily);
+    alone.api(0, "DELETE", &path, &Value::Null).expect(200);
 }
 
 /// Otherwise a cut to three an hour would be a raise to three a second.

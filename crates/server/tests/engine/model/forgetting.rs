@@ -1,6 +1,6 @@
 //! Which buckets may be forgotten.
 //!
-//! A bucket that is full in all numbers that were in force may be forgotten at any time, and is then full in whatever
+//! A bucket that is full in all numbers that are in force may be forgotten at any time, and is then full in whatever
 //! numbers come next. As long as no others come, that changes no decision. But an override that is put in force later and
 //! takes longer to fill may find a bucket full that would otherwise still be filling up in its numbers.
 
@@ -18,8 +18,8 @@ use super::terms::Applied;
 pub(crate) struct Forgetting {
     /// The instant of the last request: nothing is forgotten between two requests.
     pub(super) now: i128,
-    /// Every override that was ever in force.
-    known: Vec<Override>,
+    /// The overrides that are in force.
+    in_force: Vec<Override>,
     /// The limit of each bucket at its last charge.
     limits: BTreeMap<Bucket, Applied>,
     /// The buckets that may have been forgotten before the overrides changed, and were not seen since.
@@ -34,7 +34,7 @@ impl Forgetting {
         let idle = usage.iter().filter(|(bucket, used)| self.is_idle(&self.limits[*bucket], used));
         let idle: Vec<Bucket> = idle.map(|(bucket, _)| bucket.clone()).collect();
         self.forgettable.extend(idle);
-        self.known.extend_from_slice(overrides);
+        self.in_force = overrides.to_vec();
     }
 
     /// A bucket was charged.
@@ -50,11 +50,12 @@ impl Forgetting {
         }
     }
 
-    /// Is a bucket full in all numbers that were in force?
+    /// Is a bucket full in all numbers that are in force?
     ///
     /// At another trust it goes on filling up at its own rate, to at most twice the capacity without trust. In other
-    /// numbers it goes on filling up at their rate: where there were overrides, it is kept for as long as the slowest
-    /// numbers take to fill from empty, and for twice as long if trust scales them.
+    /// numbers it goes on filling up at their rate: where there are overrides, it is kept for as long as the slowest
+    /// numbers take to fill from empty, and for twice as long if trust scales them. So it is if it was charged in an override
+    /// that has ended, since it is charged in other numbers next.
     fn is_idle(&self, limit: &Applied, used: &Usage) -> bool {
         // Overrides keep the length of a window or a log, so what has expired counts in no numbers.
         let Usage::Bucket(bucket) = used else { return false };
@@ -62,14 +63,11 @@ impl Forgetting {
             Some(_) => bucket.has_received(2 * limit.untrusted.capacity, self.now),
             None => true,
         };
-        let overridden = self.known.iter().filter(|known| known.limit == limit.name);
-        let times: Vec<i128> = overridden
-            .filter_map(|known| known.numbers_of(limit))
-            .map(|numbers| numbers.fill_time())
-            .collect();
-        let longest = match times.iter().max() {
-            Some(longest) => limit.plain.fill_time().max(*longest),
-            None => 0,
+        let of_limit = self.in_force.iter().filter(|one| one.limit == limit.name);
+        let times = of_limit.filter_map(|one| one.numbers_of(limit)).map(|numbers| numbers.fill_time());
+        let longest = match (times.max(), bucket.overridden()) {
+            (None, None) => 0,
+            (longest, _) => limit.plain.fill_time().max(longest.unwrap_or(0)),
         };
         let kept = if limit.trust.is_some() { 2 * longest } else { longest };
         at_any_trust && bucket.is_full(self.now - kept)
