@@ -15,19 +15,18 @@ pub(crate) mod entry;
 mod following;
 pub(crate) mod gates;
 mod kill_switch;
+mod known;
 mod override_defaults;
 pub(crate) mod overrides;
 pub(crate) mod reduced;
 mod renumbering;
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate::Nanos;
 use tidegate::engine::OverrideUse;
 use tidegate_database::UnixMillis;
-use tidegate_policy::PathSpelling;
 
 pub(super) use following::follow;
 
@@ -36,7 +35,7 @@ pub(crate) use following::catch_up;
 use acting::OwnActions;
 use answers::AnswerBook;
 use entry::{LiveEntry, LiveKind};
-use overrides::{CompiledOverrides, ToldUses};
+use known::KnownLive;
 
 use super::carried::FollowedPlace;
 
@@ -54,40 +53,6 @@ pub(crate) struct LiveBoard {
     answers: Mutex<AnswerBook>,
     /// When the carrier was last told to forget what has ended, by the monotonic clock.
     tidied: Mutex<Option<Nanos>>,
-}
-
-#[derive(Debug, Default)]
-struct KnownLive {
-    entries: BTreeMap<String, LiveEntry>,
-    /// The entries that have ended by the wall clock, and when that was noticed by the monotonic clock. The carrier does not
-    /// tell of them again, so they are kept for a while: the wall clock may have been ahead, and step back.
-    ended: BTreeMap<String, (LiveEntry, Nanos)>,
-    /// The highest sequence of an entry that was added on this node and that nobody carries.
-    own_sequence: u64,
-    /// What has to be known of all entries each time; `None` if they have changed since. There may be very many, and they are
-    /// looked at five times a second.
-    summary: Option<EntrySummary>,
-    /// The spelling of paths that the gates are compiled with; `None` if they are not those of the entries.
-    compiled: Option<PathSpelling>,
-    /// The same for overrides.
-    compiled_overrides: Option<PathSpelling>,
-    overrides: CompiledOverrides,
-    /// The overrides that were added or have ended since overrides were last compiled.
-    changed_overrides: Vec<LiveEntry>,
-    /// Those of them whose buckets the store has not written in their new numbers, because it did not answer.
-    unwritten_overrides: Vec<LiveEntry>,
-    told_uses: ToldUses,
-}
-
-/// What has to be known of all entries each time.
-#[derive(Clone, Copy, Debug)]
-struct EntrySummary {
-    /// When the first of them ends, if one does.
-    first_end: Option<UnixMillis>,
-    /// When the last of those that have ended did so.
-    last_ended: Option<UnixMillis>,
-    /// Is one of them the kill switch?
-    is_killed: bool,
 }
 
 impl LiveBoard {
@@ -154,6 +119,8 @@ impl LiveBoard {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_policy::PathSpelling;
+
     use super::*;
     use entry::LiveBody;
 
