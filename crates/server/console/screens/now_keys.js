@@ -10,7 +10,7 @@ import { h } from '../view.js';
 /** @param {string} title @param {string} about @param {HotKey[]} keys */
 export function hotKeys(title, about, keys) {
   const most = Math.max(1, ...keys.map((key) => key.count));
-  return card(title, { key: title, about: `${about} Of the node that answers.` }, table({
+  return card(title, { key: title, about }, table({
     caption: title, rows: keys.slice(0, 10), isCompact: true, key: (key) => `${key.limit} ${key.key}`,
     empty: h('p', { class: 'quiet' }, 'None yet. What a tenant’s own bucket denies is told by limit, above.'),
     columns: [
