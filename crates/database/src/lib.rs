@@ -34,7 +34,7 @@ pub use followed::LiveHead;
 pub use history::page::{PageRequest, Paged};
 pub use history::{HistoryFilter, HistoryRow, RecordBatch, Violation, ViolationRow};
 pub use live::{LiveChange, LiveChangeOutcome, LivePage, LiveRow};
-pub use nodes::{HistoryRecord, NodeReport};
+pub use nodes::{HISTORY_RECORDS_MAX, HistoryRecord, KeptSteps, NodeReport};
 pub use sessions::{BrowserSession, SESSIONS_PER_TOKEN};
 pub use time::UnixMillis;
 pub use tokens::{StoredToken, TOKENS_MAX, TokenRevocation};

@@ -31,6 +31,7 @@ pub use path::{PathSpelling, Pattern, PatternError, Segment, normalise};
 pub use policy::{Policy, PolicyError};
 pub use request::{
     Credential, Descriptor, Facts, GateStage, KeyBytes, Pairs, Priority, Request, Trust, query_value,
+    values_of_key,
 };
 pub use rules::{
     Allocation, Applicability, BoundOverride, CostRule, DetectorRule, Gate, GateRule, Group, Judgement,

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use tidegate::Sleep;
 use tidegate_core::Nanos;
 
-use crate::calls::fleet::{FleetCall, STEPS_PAGE, ToldByNode};
+use crate::calls::fleet::{FleetCall, KeptFleetSteps, STEPS_PAGE, ToldByNode};
 use crate::client::RedisClient;
 use crate::failures::StoreError;
 use crate::registry::keys;
@@ -36,22 +36,35 @@ impl<C: Sleep> RedisStore<RedisClient, C> {
         Ok(nodes)
     }
 
-    /// Tells the other nodes of a step of the last hour, and forgets those before `first`.
+    /// Tells the other nodes of a step of the last hour, and forgets those that are not kept any more, by the server's clock.
     ///
     /// # Errors
-    /// When the server does not answer; then it was told or not.
-    pub async fn keep_step(&self, step: u64, told: &ToldByNode, first: u64) -> Result<(), StoreError> {
-        self.call_fleet(FleetCall::Keep { step, told, first }).await.map(drop)
+    /// When the server does not answer; then it was told or not. To tell the same again changes nothing.
+    pub async fn keep_step(
+        &self,
+        step: u64,
+        told: &ToldByNode,
+        kept: KeptFleetSteps,
+    ) -> Result<(), StoreError> {
+        self.call_fleet(FleetCall::Keep { step, told, kept }).await.map(drop)
     }
 
-    /// What nodes have told of the steps from `first` on, each with the number of the step.
+    /// Of how many nodes there is something for each step that is kept; steps without any are left out.
     ///
     /// # Errors
     /// When the server does not answer.
-    pub async fn steps(&self, first: u64) -> Result<Vec<(ToldByNode, u64)>, StoreError> {
+    pub async fn step_counts(&self, kept: KeptFleetSteps) -> Result<Vec<(u64, u64)>, StoreError> {
+        Ok(self.link.count_fleet_steps(&keys::fleet(&self.options.prefix), kept).await?)
+    }
+
+    /// What nodes have told of the steps from `first` to `last`, each with the number of the step.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn steps(&self, first: u64, last: u64) -> Result<Vec<(ToldByNode, u64)>, StoreError> {
         let mut all = Vec::new();
         loop {
-            let page = self.call_fleet(FleetCall::Steps { first, skip: all.len() }).await?;
+            let page = self.call_fleet(FleetCall::Steps { first, last, skip: all.len() }).await?;
             let is_last = page.len() < STEPS_PAGE;
             all.extend(page);
             if is_last {

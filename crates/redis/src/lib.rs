@@ -44,7 +44,7 @@ mod tests;
 mod trust;
 
 pub use calls::LinkError;
-pub use calls::fleet::ToldByNode;
+pub use calls::fleet::{KeptFleetSteps, ToldByNode};
 pub use calls::live::{
     NewLiveEntry, SharedLiveChange, SharedLiveEntry, SharedLiveHead, SharedLiveOutcome, SharedLivePage,
 };

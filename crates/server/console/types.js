@@ -64,7 +64,7 @@
  * @typedef {{ items: T[], next: string | null }} Page
  */
 
-/** @typedef {{ name: string, allowed_per_second: number, denied_per_second: number }} OverviewLimit */
+/** @typedef {{ name: string, allowed_per_second: number, denied_per_second: number, error_per_second?: number }} OverviewLimit */
 /**
  * @typedef {object} OverviewNode
  * @property {string} id
@@ -85,11 +85,13 @@
  * @property {number} [denied_per_second]
  * @property {Record<string, number>} [denied_by_reason]
  * @property {OverviewLimit[]} limits
+ * @property {{ allowed_per_second: number, denied_per_second: number }} [other_limits] what limits decided that are not named
  * @property {{ p50: number, p99: number } | null} [decision_time_us]
  * @property {boolean} [kill_switch]
  * @property {number} [overshoot_bound_tokens]
  * @property {OverviewNode[]} [nodes]
  * @property {string[]} [commands] commands that ask for a decision
+ * @property {Record<string, string>} [incomplete] why something is missing, each with a sentence
  */
 /**
  * @typedef {object} HistoryPoint
@@ -97,10 +99,11 @@
  * @property {number} [allowed]
  * @property {number} [denied]
  * @property {Record<string, number>} [denied_by_reason]
- * @property {Record<string, { allowed: number, denied: number }>} limits
+ * @property {Record<string, { allowed: number, denied: number, error?: number }>} limits
+ * @property {{ allowed: number, denied: number }} [other_limits] what limits decided that are not named
  * @property {{ p50: number, p99: number } | null} [decision_time_us]
  */
-/** @typedef {{ step_seconds: number, steps: HistoryPoint[] }} History */
+/** @typedef {{ step_seconds: number, steps: HistoryPoint[], incomplete?: Record<string, string> }} History */
 
 /**
  * An entry of `limits` in a decision.

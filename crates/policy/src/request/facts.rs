@@ -236,6 +236,31 @@ fn write_escaped(value: &[u8], out: &mut KeyBytes) {
     }
 }
 
+/// The values of a key that [`Facts::write_key`] has written for so many descriptors, as the request had them. `is_cut` says
+/// that the end of the key is missing: then so is the last of the values that are there. `None` if they cannot be told apart.
+pub fn values_of_key(key: &[u8], descriptors: usize, is_cut: bool) -> Option<Vec<Option<String>>> {
+    // A single value is written as it is.
+    if descriptors == 1 {
+        let whole = String::from_utf8(key.to_vec()).ok().filter(|_| !is_cut);
+        return Some(vec![whole]);
+    }
+    let parts = if is_cut { key } else { key.strip_suffix(&[SEPARATOR])? };
+    let mut values: Vec<Option<String>> = parts.split(|byte| *byte == SEPARATOR).map(unescaped).collect();
+    if let Some(last) = values.last_mut().filter(|_| is_cut) {
+        *last = None;
+    }
+    (values.len() == descriptors).then_some(values)
+}
+
+/// What [`write_escaped`] has escaped.
+fn unescaped(part: &[u8]) -> Option<String> {
+    let (mut value, mut bytes) = (Vec::with_capacity(part.len()), part.iter());
+    while let Some(&byte) = bytes.next() {
+        value.push(if byte == ESCAPE { *bytes.next()? ^ 0x40 } else { byte });
+    }
+    String::from_utf8(value).ok()
+}
+
 /// An address as it is written in keys: of IPv6 only the /64, since one client can use all addresses of a /64.
 struct KeyAddress(IpAddr);
 

@@ -6,7 +6,7 @@ mod priority;
 
 pub use descriptor::{Descriptor, GateStage};
 pub(crate) use descriptor::{PLAIN, PREFIXES};
-pub use facts::{Facts, KeyBytes, query_value};
+pub use facts::{Facts, KeyBytes, query_value, values_of_key};
 pub(crate) use facts::{SHARED_KEY, decoded_bytes};
 pub use priority::Priority;
 

@@ -2,6 +2,7 @@
 
 mod gate;
 mod judge;
+mod limit_owner;
 mod named_keys;
 mod numbers;
 mod overrides;

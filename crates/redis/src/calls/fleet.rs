@@ -17,8 +17,8 @@ const STEPS_KEPT: Nanos = Nanos::from_secs(2 * 60 * 60);
 pub(crate) const NODES_MAX: usize = 1_000;
 /// How many steps it keeps, those of all nodes together.
 const STEPS_MAX: usize = 25_000;
-/// How many steps one call returns: few enough for its deadline.
-pub(crate) const STEPS_PAGE: usize = 100;
+/// How many steps one call returns: few enough for its deadline, also where each names many limits.
+pub(crate) const STEPS_PAGE: usize = 50;
 
 /// What a node tells of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +41,15 @@ impl ToldByNode {
     }
 }
 
+/// Which steps the server keeps: those of the last while, by its own clock. Steps are numbered since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptFleetSteps {
+    /// How long a step is.
+    pub step_millis: u64,
+    /// How many before the one that goes on. As many after it are kept too, of nodes whose clock is ahead.
+    pub count: u64,
+}
+
 /// A call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FleetCall<'a> {
@@ -48,10 +57,12 @@ pub(crate) enum FleetCall<'a> {
     Tell { told: &'a ToldByNode, before: Option<&'a ToldByNode> },
     /// What all nodes have told within a time.
     Nodes { within: Nanos },
-    /// Tells of a step of the last hour, and forgets those before `first`.
-    Keep { step: u64, told: &'a ToldByNode, first: u64 },
-    /// What all nodes have told of steps, from `first` on, without the first few of them.
-    Steps { first: u64, skip: usize },
+    /// Tells of a step of the last hour, and forgets those that are not kept any more.
+    Keep { step: u64, told: &'a ToldByNode, kept: KeptFleetSteps },
+    /// How many nodes have told of each step that is kept.
+    Counts { kept: KeptFleetSteps },
+    /// What all nodes have told of steps, from `first` to `last`, without the first few of them.
+    Steps { first: u64, last: u64, skip: usize },
 }
 
 /// Encodes a call.
@@ -67,15 +78,19 @@ pub(crate) fn encode(key: &BucketKey, call: FleetCall<'_>) -> EncodedCall {
         FleetCall::Nodes { within } => {
             [b"nodes".to_vec(), most(NODES_MAX), digits(within.as_millis_ceil())].into_iter().collect()
         }
-        FleetCall::Keep { step, told, first } => {
-            let kept = digits(STEPS_KEPT.as_millis_ceil());
-            let member = told.to_member();
-            [b"keep".to_vec(), most(STEPS_MAX), kept, member, digits(step), digits(first)]
+        FleetCall::Keep { step, told, kept } => {
+            let (expires, member) = (digits(STEPS_KEPT.as_millis_ceil()), told.to_member());
+            let [millis, count] = [kept.step_millis, kept.count].map(digits);
+            let all = [b"keep".to_vec(), most(STEPS_MAX), expires, member, digits(step), millis, count];
+            all.into_iter().collect()
+        }
+        FleetCall::Counts { kept } => {
+            [b"counts".to_vec(), most(0), digits(kept.step_millis), digits(kept.count)].into_iter().collect()
+        }
+        FleetCall::Steps { first, last, skip } => {
+            [b"steps".to_vec(), most(STEPS_PAGE), digits(first), digits(last), most(skip)]
                 .into_iter()
                 .collect()
-        }
-        FleetCall::Steps { first, skip } => {
-            [b"steps".to_vec(), most(STEPS_PAGE), digits(first), most(skip)].into_iter().collect()
         }
     };
     let keys = ["now", "hour"].map(|part| BucketKey(format!("{}:{part}", key.0).into()));
@@ -96,4 +111,23 @@ pub(crate) fn decode(reply: &Value) -> Result<Vec<(ToldByNode, u64)>, LinkError>
         _ => None,
     };
     told.ok_or_else(|| garbled("what nodes tell", reply))
+}
+
+/// Reads how many nodes have told of each step.
+///
+/// # Errors
+/// When the reply is no answer to that.
+pub(crate) fn decode_counts(reply: &Value) -> Result<Vec<(u64, u64)>, LinkError> {
+    let number = |value: &Value| match value {
+        Value::BulkString(digits) => std::str::from_utf8(digits).ok()?.parse().ok(),
+        _ => None,
+    };
+    let counts = match reply {
+        Value::Array(parts) => {
+            let pair = |pair: &[Value]| Some((number(pair.first()?)?, number(pair.get(1)?)?));
+            parts.chunks(2).map(pair).collect()
+        }
+        _ => None,
+    };
+    counts.ok_or_else(|| garbled("how many nodes have told of steps", reply))
 }

@@ -25,7 +25,7 @@ use redis::{Cmd, Value};
 use tokio::runtime::Handle;
 
 use crate::calls::bursts::{decode_bursts, encode_bursts};
-use crate::calls::fleet::{self, FleetCall, ToldByNode};
+use crate::calls::fleet::{self, FleetCall, KeptFleetSteps, ToldByNode};
 use crate::calls::live::{
     SharedLiveChange, SharedLiveHead, SharedLiveOutcome, SharedLivePage, decode_change, decode_page,
     encode_change, encode_page,
@@ -219,6 +219,15 @@ impl RedisClient {
         call: FleetCall<'_>,
     ) -> Result<Vec<(ToldByNode, u64)>, LinkError> {
         fleet::decode(&self.run(fleet::encode(key, call)).await?)
+    }
+
+    /// Reads of how many nodes there is something for each step.
+    pub(crate) async fn count_fleet_steps(
+        &self,
+        key: &BucketKey,
+        kept: KeptFleetSteps,
+    ) -> Result<Vec<(u64, u64)>, LinkError> {
+        fleet::decode_counts(&self.run(fleet::encode(key, FleetCall::Counts { kept })).await?)
     }
 
     /// Runs all plain calls that begin at the same time as one, and returns the reply to the first of them.

@@ -100,6 +100,7 @@ function troubles(overview) {
       h('p', null, stream.why?.detail ?? 'The server does not send figures any more.', ' The last ones are from ', when(overview?.time, 'ago'), '.'),
       h('p', { class: 'next' }, (stream.why ?? new ApiProblem({ status: 0, title: '', detail: '' })).nextStep),
     ])),
+    overview?.incomplete && h('div', { key: 'incomplete' }, notice('warn', 'Something is missing below', ...Object.values(overview.incomplete))),
     down.length > 0 && h('div', { key: 'down' }, notice('bad', `The shared store does not answer ${counted(down.length, 'node')}`,
       `${down.map((node) => node.id).join(', ')}: decisions are made as the limits say for this case. Check Redis and the network between.`)),
     ill.map((node) => h('div', { key: `ill-${node.id}` }, notice(node.status === 'unready' ? 'bad' : 'warn', `${node.id} is ${node.status}`,
@@ -109,6 +110,8 @@ function troubles(overview) {
 
 /** Nodes that were there, and are not any more. @param {Overview | null} overview @param {Map<string, string>} lastSeen @param {() => void} redraw */
 function gone(overview, lastSeen, redraw) {
+  // Other nodes cannot be seen now: that says nothing about them.
+  if (overview?.incomplete?.database || overview?.incomplete?.store) return [];
   const missing = [...lastSeen].filter(([id]) => !overview?.nodes?.some((node) => node.id === id));
   return missing.map(([id, time]) => h('div', { key: `gone-${id}` }, notice('bad', `${id} is gone`, [
     h('p', null, 'It was seen last ', when(time, 'ago'), ' (', when(time, 'clock'), '). It was stopped, or it cannot reach the database.'),
@@ -142,12 +145,16 @@ function figures(overview, recent) {
 /** @param {Overview} overview @param {Overview[]} recent */
 function limitsCard(overview, recent) {
   const busy = overview.limits.slice(0, 12);
+  const { other_limits: others } = overview;
+  const decided = (/** @type {{ allowed_per_second: number, denied_per_second: number }} */ limit) => limit.allowed_per_second + limit.denied_per_second;
+  const rest = overview.limits.slice(12).reduce((sum, limit) => sum + decided(limit), others ? decided(others) : 0);
   const line = (/** @type {string} */ name) => recent.map((one) => one.limits.find((limit) => limit.name === name)?.denied_per_second ?? 0);
-  return card('Limits, this second', { key: 'limits' }, table({
+  const about = rest > 0 ? `Other limits together decided ${rate(rest)}.` : undefined;
+  return card('Limits, this second', { key: 'limits', about }, table({
     caption: 'What the limits decided in the last second', rows: busy, key: (limit) => limit.name, isCompact: true,
-    empty: h('p', { class: 'quiet' }, 'No limit decided anything in the last second.'),
+    empty: h('p', { class: 'quiet' }, overview.incomplete ? 'No limit that is known here decided anything in the last second.' : 'No limit decided anything in the last second.'),
     columns: [
-      { title: 'Limit', isHead: true, cell: (limit) => h('code', null, limit.name) },
+      { title: 'Limit', isHead: true, cell: (limit) => h('code', { title: limit.error_per_second ? `up to ${rate(limit.error_per_second)} more, which nodes did not name` : null }, limit.name) },
       { title: 'Admitted', kind: 'number', cell: (limit) => rate(limit.allowed_per_second) },
       { title: 'Denied', kind: 'number', cell: (limit) => (limit.denied_per_second > 0 ? h('strong', { class: 'denial' }, rate(limit.denied_per_second)) : '0/s') },
       { title: 'Denied, the last minute', class: 'minute', cell: (limit) => sparkline(line(limit.name), 'denied', RECENT) },

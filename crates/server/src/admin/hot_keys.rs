@@ -77,7 +77,7 @@ mod tests {
         let key = |of: Option<&[Descriptor]>, parts: &[&str]| {
             let parts = parts.iter().map(|part| (*part).to_owned()).collect();
             let (limit, key, of) = (String::new(), String::new(), of.map(Into::into));
-            display_key(&BusyKey { limit, key, parts, of, count: 1, error: 0 })
+            display_key(&BusyKey { limit, key, parts, values: Vec::new(), of, count: 1, error: 0 })
         };
         assert_eq!(key(Some(&users), &["a-user-with-a-name"]), "a-user-with-a-name");
         let both = key(Some(&keys), &["ann", "sk_live_0123456789"]);

@@ -149,6 +149,9 @@ pub const DRAIN_NOTICE: Duration = Duration::from_millis(500);
 pub const RESP_LINGER: Duration = Duration::from_secs(1);
 /// How long requests in flight may take to end when the server shuts down.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Of the time at shutdown, how much requests in flight leave at least to the last figures, which are then written for the
+/// other nodes.
+pub const LAST_FIGURES_TIME: Duration = Duration::from_secs(1);
 /// With a shared store: RESP commands of one connection that wait for the store at once.
 pub const RESP_WAITING_MAX: usize = 256;
 /// With a shared store: requests of one batch that wait for the store at once.

@@ -171,7 +171,7 @@ impl Follower {
             seen: unix_millis(self.node.clock().wall()),
             error: self.error.clone(),
             address: None,
-            figures: serde_json::to_string(&control.glance().latest().told()).ok(),
+            figures: serde_json::to_string(&*control.glance().told()).ok(),
         };
         let reported = self.database.report(&report).await;
         match reported {

@@ -152,9 +152,10 @@ impl ControlPlane {
         };
     }
 
-    /// Starts to read the counters of the node once a second.
+    /// Starts to read the counters of the node once a second, and to tell the other nodes of them.
     pub(crate) fn watch_figures(&self, node: &Arc<Node>) {
         self.runtime().spawn(glance::watch(Arc::clone(node)));
+        self.runtime().spawn(glance::tell(Arc::clone(node)));
     }
 
     /// The figures of now and of the last hour.

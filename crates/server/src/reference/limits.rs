@@ -338,6 +338,7 @@ fn files() -> Vec<Row> {
         ("time for giving leases back to a shared store at the end", seconds(STORE_LEAVE_MAX)),
         ("time from the signal to stop until connections are told to end", seconds(DRAIN_NOTICE)),
         ("time from the signal to stop until connections are closed", seconds(DRAIN_TIMEOUT)),
+        ("of that, time that is left at least for writing the last figures", seconds(LAST_FIGURES_TIME)),
     ]
 }
 

@@ -12,12 +12,15 @@ pub(crate) mod reload;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use tidegate::Clock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
-use crate::bounds::{DRAIN_NOTICE, DRAIN_TIMEOUT, LIVE_ENTRIES_WAIT, STORE_LEAVE_MAX};
+use crate::bounds::{DRAIN_NOTICE, DRAIN_TIMEOUT, LAST_FIGURES_TIME, LIVE_ENTRIES_WAIT, STORE_LEAVE_MAX};
+use crate::control::glance;
 use crate::node::Node;
 use crate::node::lifecycle::Phase;
 use crate::settings::Listener;
@@ -107,11 +110,12 @@ async fn listener_failed(accepting: &mut JoinSet<io::Result<()>>) -> io::Error {
 
 /// Gives load balancers time to notice, then stops accepting and waits for connections to end.
 async fn drain(
-    node: &Node,
+    node: &Arc<Node>,
     connections: &Connections,
     mut accepting: JoinSet<io::Result<()>>,
     deciding: &[AbortHandle],
 ) {
+    let began = node.clock().now();
     node.lifecycle().enter(Phase::Draining);
     sleep(DRAIN_NOTICE).await;
     deciding.iter().for_each(AbortHandle::abort);
@@ -120,7 +124,11 @@ async fn drain(
         let _ended = accepting.join_next().await;
     }
     node.lifecycle().close();
-    let ended = timeout(DRAIN_TIMEOUT - DRAIN_NOTICE - STORE_LEAVE_MAX, connections.idle()).await;
+    let draining = DRAIN_TIMEOUT - DRAIN_NOTICE - LAST_FIGURES_TIME - STORE_LEAVE_MAX;
+    let ended = timeout(draining, connections.idle()).await;
+    // Before the store is left, since without a database they are written there.
+    let took = Duration::from(node.clock().now().saturating_sub(began));
+    glance::write_last(node, (DRAIN_TIMEOUT - STORE_LEAVE_MAX).saturating_sub(took)).await;
     if let Some(store_thread) = &node.store_thread() {
         store_thread.leave().await;
     }
@@ -158,7 +166,7 @@ mod tests {
     #[tokio::test]
     async fn a_listener_that_ends_is_noticed() {
         let mut accepting = JoinSet::new();
-        let waiting = timeout(std::time::Duration::ZERO, listener_failed(&mut accepting)).await;
+        let waiting = timeout(Duration::ZERO, listener_failed(&mut accepting)).await;
         assert!(waiting.is_err(), "without listeners none can fail");
         accepting.spawn(std::future::pending());
         accepting.spawn(async { Err(io::Error::from(io::ErrorKind::InvalidInput)) });

@@ -10,6 +10,7 @@ mod exports;
 mod fleet;
 mod fleet_node;
 mod glance;
+mod glance_missing;
 mod killed;
 mod killed_writes;
 mod live;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::{Cost, Nanos};
-use tidegate_policy::{Descriptor, Facts, Plan, RuleSet, TENANT_DEPTH_MAX, TENANT_PREFIX};
+use tidegate_policy::{Descriptor, Facts, Plan, RuleSet, TENANT_DEPTH_MAX, TENANT_PREFIX, values_of_key};
 
 use super::counters::{RuleCounters, RuleOutcome, RuleSnapshot, Totals, TrustHistogram};
 use super::hot_keys::{HotKey, HotKeys};
@@ -96,8 +96,11 @@ pub struct BusyKey {
     pub limit: String,
     /// The key, escaped for display and shortened.
     pub key: String,
-    /// The values of the key, in the order of the limit's key; those that were cut off are missing.
+    /// The values of the key, escaped for display, in the order of the limit's key; those that were cut off are missing.
     pub parts: Vec<String>,
+    /// The values as requests have them, one for each descriptor of `of`: what is shown of a value may stand for another one.
+    /// `None` for one that is not known to its end. Empty if it is not known which value is which.
+    pub values: Vec<Option<String>>,
     /// What the values are: the limit's key at the time when they were counted. `None` if limits of this name have different
     /// keys.
     pub of: Option<Arc<[Descriptor]>>,
@@ -252,11 +255,13 @@ impl Stats {
         let by_id: HashMap<u32, &str> = names.known.iter().map(|(name, named)| (named.id, &**name)).collect();
         let top = hot.top_of(most, |limit| by_id.contains_key(&limit));
         let named = |key: HotKey| {
-            let HotKey { limit, parts, count, error, .. } = key;
+            let HotKey { limit, parts, recorded, is_cut, count, error, .. } = key;
             let limit = *by_id.get(&limit)?;
             let readable = parts.join(", ").trim_end_matches(", ").to_owned();
             let of = names.keys.get(limit).cloned().flatten();
-            Some(BusyKey { limit: limit.to_owned(), key: readable, parts, of, count, error })
+            let known = of.as_ref().filter(|of| of.len() == parts.len());
+            let values = known.and_then(|of| values_of_key(&recorded, of.len(), is_cut)).unwrap_or_default();
+            Some(BusyKey { limit: limit.to_owned(), key: readable, parts, values, of, count, error })
         };
         BusyKeys {
             keys: top.keys.into_iter().filter_map(named).collect(),
@@ -309,6 +314,41 @@ mod tests {
 
     fn values(keys: &[BusyKey]) -> Vec<&str> {
         keys.iter().map(|key| key.key.as_str()).collect()
+    }
+
+    #[test]
+    fn values_are_as_requests_have_them_whatever_is_shown() {
+        let (by_user, by_both) = (limit("one", "user"), limit("both", "user, client"));
+        let options = MemoryOptions { max_keys: 100, ..MemoryOptions::default() };
+        let clock = ManualClock::new(Nanos::from_secs(1_800_000_000));
+        let limiter = Limiter::in_memory(rules(&[&by_user, &by_both]), options, clock).expect("a limiter");
+        let long = "x".repeat(60);
+        let users = [
+            "ann",
+            "DOMAIN\\ann",
+            "e\u{301}",
+            "\u{e02}\u{e49}",
+            "a\u{1f}b",
+            "\u{1b}_",
+            "ann\u{1f}",
+            "cut…",
+            &long,
+        ];
+        for user in users {
+            let _ = limiter.check(&Request::new().user(user).client("c\u{1f}d\\"));
+        }
+        let keys = limiter.top_consumers(99).keys;
+        for user in users {
+            let known = (user != long).then(|| user.to_owned());
+            let both = vec![known.clone(), Some("c\u{1f}d\\".to_owned())];
+            let has = |limit: &str, values: &[Option<String>]| {
+                keys.iter().any(|key| key.limit == limit && key.values == values)
+            };
+            // The client after a long user is cut off, so it is not known which value is which.
+            assert!(if user == long { has("both", &[]) } else { has("both", &both) }, "{user:?}: {keys:?}");
+            // A single value may be anything, so one with a separator is shown as if it were two.
+            assert!(has("one", &if user == "a\u{1f}b" { vec![] } else { vec![known] }), "{user:?}: {keys:?}");
+        }
     }
 
     #[test]

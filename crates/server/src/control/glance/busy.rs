@@ -9,14 +9,19 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use tidegate::engine::{BusyKey, BusyKeys};
 use tidegate_database::UnixMillis;
-use tidegate_policy::{Descriptor, TENANT_PREFIX, Tenants};
+use tidegate_policy::{Descriptor, RuleSet};
 
-use crate::admin::hot_keys::{KEYS_DEFAULT, KEYS_MAX, display_key, known_key};
+use super::choosing::chosen;
+use super::figures::tenant_of;
+use crate::admin::hot_keys::{display_key, known_key};
 use crate::control::access::Principal;
 use crate::node::Node;
 
+/// How many keys of each kind a node reads of its own: about as many as it tracks, so that those of a tenant are among them
+/// whoever else is busy.
+const READ_MAX: usize = 1_000;
 /// How many keys of each kind a node tells the others.
-const TOLD_MAX: usize = KEYS_DEFAULT;
+pub(crate) const KEYS_TOLD_MAX: usize = 40;
 
 /// The busiest keys of a node since some time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,9 +37,9 @@ pub(crate) struct BusyFigures {
 /// The keys with the highest counts, highest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KeyCounts {
-    keys: Vec<KeyCount>,
+    pub(crate) keys: Vec<KeyCount>,
     /// No other key has a higher count.
-    others_at_most: u64,
+    pub(crate) others_at_most: u64,
 }
 
 /// How busy a key is.
@@ -60,7 +65,7 @@ impl BusyFigures {
     /// The busiest keys of a node since a time at which it started a span.
     pub(super) fn of(node: &Node, since: UnixMillis) -> BusyFigures {
         let limiter = node.limiter();
-        let (consumers, denied) = (limiter.top_consumers(KEYS_MAX), limiter.top_denied(KEYS_MAX));
+        let (consumers, denied) = (limiter.top_consumers(READ_MAX), limiter.top_denied(READ_MAX));
         BusyFigures {
             since_millis: since.get(),
             consumers: KeyCounts::of(&consumers),
@@ -74,11 +79,21 @@ impl BusyFigures {
     }
 
     /// As much of it as other nodes are told.
-    pub(super) fn told(&self) -> BusyFigures {
+    pub(super) fn told(&self, rules: &RuleSet) -> BusyFigures {
         BusyFigures {
             since_millis: self.since_millis,
-            consumers: self.consumers.first(TOLD_MAX),
-            denied: self.denied.first(TOLD_MAX),
+            consumers: self.consumers.cut(KEYS_TOLD_MAX, rules),
+            denied: self.denied.cut(KEYS_TOLD_MAX, rules),
+        }
+    }
+
+    /// The sum over several nodes, since the earliest time of any.
+    pub(super) fn sum<'n>(nodes: impl Iterator<Item = &'n BusyFigures> + Clone) -> BusyFigures {
+        let since = nodes.clone().filter_map(BusyFigures::since).min();
+        BusyFigures {
+            since_millis: since.map(UnixMillis::get).unwrap_or_default(),
+            consumers: KeyCounts::sum(nodes.clone().map(|busy| &busy.consumers)),
+            denied: KeyCounts::sum(nodes.map(|busy| &busy.denied)),
         }
     }
 }
@@ -113,10 +128,21 @@ impl KeyCounts {
         }
     }
 
+    /// So many of them: the busiest of all, and of as many tenants as possible the busiest.
+    fn cut(&self, most: usize, rules: &RuleSet) -> KeyCounts {
+        let is_chosen = chosen(self.keys.iter().map(|key| key.tenant(rules)), most);
+        let places = || self.keys.iter().zip(&is_chosen);
+        let cut = places().filter(|(_, is_chosen)| !**is_chosen).map(|(key, _)| key.count);
+        KeyCounts {
+            others_at_most: cut.fold(self.others_at_most, u64::max),
+            keys: places().filter(|(_, is_chosen)| **is_chosen).map(|(key, _)| key.clone()).collect(),
+        }
+    }
+
     /// The sum over several nodes, highest first. A node that does not tell of a key may have counted it as often as the
     /// least of its others: so much is added to the count and to its error. Keys that are too long and are shown alike are
     /// summed too.
-    pub(crate) fn sum<'n>(nodes: impl Iterator<Item = &'n KeyCounts>) -> Vec<KeyCount> {
+    fn sum<'n>(nodes: impl Iterator<Item = &'n KeyCounts>) -> KeyCounts {
         let mut sums: BTreeMap<(&str, &str), NodeSum> = BTreeMap::new();
         let mut all_others = 0_u64;
         for node in nodes {
@@ -134,7 +160,7 @@ impl KeyCounts {
         }
         let mut keys: Vec<KeyCount> = sums.into_values().map(|sum| sum.completed(all_others)).collect();
         keys.sort_by(|one, other| other.count.cmp(&one.count).then(one.error.cmp(&other.error)));
-        keys
+        KeyCounts { keys, others_at_most: all_others }
     }
 }
 
@@ -157,12 +183,12 @@ impl NodeSum {
 
 impl KeyCount {
     fn of(busy: &BusyKey) -> KeyCount {
-        let values = || known_key(busy).into_iter().flatten().zip(&busy.parts);
+        let values = || known_key(busy).into_iter().flatten().zip(&busy.values);
         let tenant = values().find(|(descriptor, _)| **descriptor == Descriptor::Tenant);
         KeyCount {
             limit: busy.limit.clone(),
             key: display_key(busy),
-            tenant: tenant.map(|(_, value)| value.clone()),
+            tenant: tenant.and_then(|(_, value)| value.clone()),
             request: values().map(member).collect::<Option<_>>().unwrap_or_default(),
             count: busy.count,
             error: busy.error,
@@ -178,16 +204,22 @@ impl KeyCount {
         KeyCount { count: 0, error: 0, ..self.clone() }
     }
 
+    /// The tenant of its requests if the limit counts by tenant, else the tenant whose limit counts it.
+    fn tenant<'k>(&'k self, rules: &'k RuleSet) -> Option<&'k str> {
+        self.tenant.as_deref().or_else(|| tenant_of(rules, &self.limit))
+    }
+
     /// May a caller see it? A restricted one sees the keys of tenants in its subtree: of their own limits, and of limits
     /// that count by tenant.
-    pub(crate) fn is_seen_by(&self, caller: &Principal, tenants: &Tenants) -> bool {
-        let named = [self.limit.strip_prefix(TENANT_PREFIX), self.tenant.as_deref()];
-        caller.tenant.is_none() || named.into_iter().flatten().any(|id| caller.sees(tenants, Some(id)))
+    pub(crate) fn is_seen_by(&self, caller: &Principal, rules: &RuleSet) -> bool {
+        let named = || [self.tenant.as_deref(), tenant_of(rules, &self.limit)].into_iter().flatten();
+        caller.tenant.is_none() || named().any(|id| caller.sees(rules.tenants(), Some(id)))
     }
 }
 
-/// The member of a request that has this value of a key.
-fn member((descriptor, value): (&Descriptor, &String)) -> Option<(String, String)> {
+/// The member of a request that has this value of a key. `None` too for a value whose end is not known.
+fn member((descriptor, value): (&Descriptor, &Option<String>)) -> Option<(String, String)> {
+    let value = value.as_ref().filter(|value| !value.is_empty())?;
     let name = match descriptor {
         Descriptor::Tenant => "tenant",
         Descriptor::User => "user",
@@ -204,9 +236,7 @@ fn member((descriptor, value): (&Descriptor, &String)) -> Option<(String, String
         Descriptor::Route if !value.contains(['{', '*']) => "path",
         _ => return None,
     };
-    // The end of a long key is cut off.
-    let is_whole = !value.is_empty() && !value.ends_with('…');
-    is_whole.then(|| (name.to_owned(), value.clone()))
+    Some((name.to_owned(), value.clone()))
 }
 
 #[cfg(test)]
@@ -226,7 +256,7 @@ mod tests {
         let mut keys: Vec<KeyCount> =
             exact.iter().map(|(key, exact)| count(&key.to_string(), *exact, 0)).collect();
         keys.sort_by_key(|key| (std::cmp::Reverse(key.count), key.key.clone()));
-        KeyCounts { keys, others_at_most: 0 }.first(most)
+        KeyCounts { keys, others_at_most: 0 }.cut(most, &RuleSet::default())
     }
 
     proptest! {
@@ -236,13 +266,14 @@ mod tests {
             most in 1_usize..12,
         ) {
             let lists: Vec<KeyCounts> = nodes.iter().map(|exact| told(exact, most)).collect();
-            let sums = KeyCounts::sum(lists.iter());
+            let KeyCounts { keys: sums, others_at_most } = KeyCounts::sum(lists.iter());
             prop_assert!(sums.is_sorted_by(|one, other| one.count >= other.count));
             let told_of = |key: u8| lists.iter().any(|list| list.keys.iter().any(|told| told.key == key.to_string()));
             for key in 0..12 {
                 let exact: u64 = nodes.iter().filter_map(|node| node.get(&key)).sum();
                 let found = sums.iter().find(|sum| sum.key == key.to_string());
                 prop_assert_eq!(found.is_some(), told_of(key));
+                prop_assert!(found.is_some() || exact <= others_at_most);
                 if let Some(sum) = found {
                     prop_assert!(sum.count - sum.error <= exact && exact <= sum.count, "{:?}: {}", sum, exact);
                 }
@@ -260,27 +291,51 @@ mod tests {
             others_at_most,
         };
         let sum = KeyCounts::sum([node(&[5, 3], 2), node(&[4], 0), node(&[], 7)].iter());
-        assert_eq!(sum, [count("a…", 5 + 3 + 4 + 7, 1 + 1 + 1 + 7)]);
+        assert_eq!(sum.keys, [count("a…", 5 + 3 + 4 + 7, 1 + 1 + 1 + 7)]);
+    }
+
+    #[test]
+    fn a_tenant_that_is_less_busy_than_many_others_is_told_too() {
+        let of = |tenant: &str, key: u64| KeyCount {
+            tenant: Some(tenant.to_owned()),
+            ..count(&key.to_string(), key, 0)
+        };
+        let busy = (0..200).map(|key| of("large", 1_000 - key));
+        let keys =
+            busy.chain((0..9).map(|key| of(["small", "tiny"][(key % 2) as usize], 10 - key))).collect();
+        let told = KeyCounts { keys, others_at_most: 0 }.cut(KEYS_TOLD_MAX, &RuleSet::default());
+        let has = |tenant: &str, count: u64| {
+            told.keys.iter().any(|key| key.tenant.as_deref() == Some(tenant) && key.count == count)
+        };
+        assert_eq!((told.keys.len(), told.others_at_most), (KEYS_TOLD_MAX, 1_000 - 38));
+        assert!(has("small", 10) && has("tiny", 9) && has("large", 1_000) && has("large", 1_000 - 37));
+        assert!(told.keys.is_sorted_by(|one, other| one.count >= other.count));
     }
 
     #[test]
     fn a_request_is_shown_only_if_it_has_the_key() {
-        let key = |of: &[Descriptor], parts: &[&str]| {
-            let parts = parts.iter().map(|part| (*part).to_owned()).collect();
+        let key = |of: &[Descriptor], values: &[Option<&str>]| {
+            let parts =
+                values.iter().map(|value| value.unwrap_or("cut…").escape_debug().to_string()).collect();
+            let values = values.iter().map(|value| value.map(str::to_owned)).collect();
             let (limit, of) = ("l".to_owned(), Some(of.into()));
-            KeyCount::of(&BusyKey { limit, key: String::new(), parts, of, count: 1, error: 0 })
+            KeyCount::of(&BusyKey { limit, key: String::new(), parts, values, of, count: 1, error: 0 })
         };
-        let known = key(&[Descriptor::Tenant, Descriptor::User], &["acme", "ann"]);
-        let members = BTreeMap::from([("tenant", "acme"), ("user", "ann")]);
-        let members = members.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        assert_eq!((known.request, known.tenant.as_deref()), (members, Some("acme")));
+        for user in ["ann", "DOMAIN\\ann", "e\u{301}", "\u{e02}\u{e49}", "a real…"] {
+            let known = key(&[Descriptor::Tenant, Descriptor::User], &[Some("acme"), Some(user)]);
+            let members = BTreeMap::from([("tenant", "acme"), ("user", user)]);
+            let members =
+                members.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+            assert_eq!((known.request, known.tenant.as_deref()), (members, Some("acme")));
+            assert_eq!(known.key, format!("acme, {}", user.escape_debug()), "it is shown escaped");
+        }
         for (of, value) in [
-            (Descriptor::User, "cut…"),
-            (Descriptor::User, ""),
-            (Descriptor::Ip, "10.0.0.0/8"),
-            (Descriptor::Route, "/a/{b}"),
+            (Descriptor::User, None),
+            (Descriptor::User, Some("")),
+            (Descriptor::Ip, Some("10.0.0.0/8")),
+            (Descriptor::Route, Some("/a/{b}")),
         ] {
-            assert!(key(&[of], &[value]).request.is_empty(), "{value}");
+            assert!(key(&[of], &[value]).request.is_empty(), "{value:?}");
         }
     }
 }

@@ -4,16 +4,21 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use tidegate_policy::RuleSet;
 
 use super::busy::BusyFigures;
+use super::choosing::chosen;
 use crate::control::candidates::CANDIDATE_PREFIX;
 use crate::node::Node;
 use crate::observe::readiness::Readiness;
 
-/// How many limits are told apart; the others are counted together.
-pub(super) const LIMITS_MAX: usize = 50;
+/// How many limits a node names to the others, for each second and each step: so much is written each second.
+pub(super) const LIMITS_TOLD_MAX: usize = 150;
 
 /// What was decided in some time.
+///
+/// Not every limit is named where there are very many. Of one that is, the counts are never too high, and too low by its
+/// `error` at most; of one that is not, `others_at_most` is a bound. Whatever is added or left out, these stay true.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Figures {
     /// How long that time was.
@@ -22,10 +27,13 @@ pub(crate) struct Figures {
     pub(crate) allowed: u64,
     /// Denied requests, by reason.
     pub(crate) denied: BTreeMap<String, u64>,
-    /// The limits that decided the most, denials first.
+    /// What limits decided.
     pub(crate) limits: BTreeMap<String, LimitFigures>,
-    /// All other limits together.
+    /// What was decided by limits and is not in the counts of `limits`.
     pub(crate) other_limits: LimitFigures,
+    /// No limit that is not named decided more than that.
+    #[serde(default)]
+    pub(crate) others_at_most: u64,
     /// How many decisions took at most so many nanoseconds, and longer than the bound before.
     pub(crate) times: BTreeMap<u64, u64>,
 }
@@ -37,12 +45,25 @@ pub(crate) struct LimitFigures {
     pub(crate) allowed: u64,
     /// Requests that it denied.
     pub(crate) denied: u64,
+    /// How many decisions of this limit may be counted among those of other limits.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub(crate) error: u64,
+}
+
+fn is_none(error: &u64) -> bool {
+    *error == 0
 }
 
 impl LimitFigures {
     fn add(&mut self, other: LimitFigures) {
-        self.allowed += other.allowed;
-        self.denied += other.denied;
+        self.allowed = self.allowed.saturating_add(other.allowed);
+        self.denied = self.denied.saturating_add(other.denied);
+        self.error = self.error.saturating_add(other.error);
+    }
+
+    /// The highest number of decisions that it can have made.
+    fn at_most(self) -> u64 {
+        self.allowed.saturating_add(self.denied).saturating_add(self.error)
     }
 
     pub(super) fn is_zero(self) -> bool {
@@ -51,33 +72,86 @@ impl LimitFigures {
 }
 
 impl Figures {
-    /// Adds what was decided elsewhere or at another time; how long that took is not added.
-    pub(crate) fn add(&mut self, other: &Figures) {
-        self.allowed += other.allowed;
-        for (reason, count) in &other.denied {
-            *self.denied.entry(reason.clone()).or_default() += count;
+    /// Reads figures as a node has written them. One of an older version of Tidegate has not written the bound for limits that
+    /// it does not name.
+    pub(super) fn normalized(mut self) -> Figures {
+        if self.others_at_most == 0 {
+            self.others_at_most = self.other_limits.at_most();
         }
-        for (name, figures) in &other.limits {
-            self.limits.entry(name.clone()).or_default().add(*figures);
-        }
-        self.other_limits.add(other.other_limits);
-        for (bound, count) in &other.times {
-            *self.times.entry(*bound).or_default() += count;
-        }
-        self.cut_limits();
+        self
     }
 
-    /// Counts the limits together that decided the least, if there are too many.
-    pub(super) fn cut_limits(&mut self) {
-        if self.limits.len() <= LIMITS_MAX {
+    /// Adds what was decided elsewhere or at another time; how long that took is not added.
+    pub(crate) fn add(&mut self, other: &Figures) {
+        self.allowed = self.allowed.saturating_add(other.allowed);
+        for (reason, count) in &other.denied {
+            let sum = self.denied.entry(reason.clone()).or_default();
+            *sum = sum.saturating_add(*count);
+        }
+        self.add_limits(other);
+        for (bound, count) in &other.times {
+            let sum = self.times.entry(*bound).or_default();
+            *sum = sum.saturating_add(*count);
+        }
+    }
+
+    /// A limit that only one of the two names may be among the others of the other one.
+    fn add_limits(&mut self, other: &Figures) {
+        if other.others_at_most > 0 {
+            let unnamed = self.limits.iter_mut().filter(|(name, _)| !other.limits.contains_key(*name));
+            unnamed
+                .for_each(|(_, figures)| figures.error = figures.error.saturating_add(other.others_at_most));
+        }
+        for (name, figures) in &other.limits {
+            match self.limits.get_mut(name) {
+                Some(sum) => sum.add(*figures),
+                None => {
+                    let error = figures.error.saturating_add(self.others_at_most);
+                    self.limits.insert(name.clone(), LimitFigures { error, ..*figures });
+                }
+            }
+        }
+        self.other_limits.add(other.other_limits);
+        self.others_at_most = self.others_at_most.saturating_add(other.others_at_most);
+    }
+
+    /// Counts limits together if there are too many to name. `tenant` is whose limit one is: the busiest limits of all stay,
+    /// and of as many tenants as possible the busiest one.
+    pub(super) fn cut_limits<'t>(&mut self, most: usize, tenant: impl Fn(&str) -> Option<&'t str>) {
+        if self.limits.len() <= most {
             return;
         }
         let mut ranked: Vec<(String, LimitFigures)> = std::mem::take(&mut self.limits).into_iter().collect();
+        // Stable, so that equal ones are in the order of their names.
         ranked.sort_by_key(|(_, figures)| std::cmp::Reverse((figures.denied, figures.allowed)));
-        for (_, rest) in ranked.drain(LIMITS_MAX..) {
-            self.other_limits.add(rest);
+        let is_chosen = chosen(ranked.iter().map(|(name, _)| tenant(name)), most);
+        for ((name, figures), is_chosen) in ranked.into_iter().zip(is_chosen) {
+            if is_chosen {
+                self.limits.insert(name, figures);
+                continue;
+            }
+            self.others_at_most = self.others_at_most.max(figures.at_most());
+            self.other_limits.add(LimitFigures { error: 0, ..figures });
         }
-        self.limits = ranked.into_iter().collect();
+    }
+
+    /// The same in tenths of decisions a second. Each count is rounded by itself, so that sums of what this returns add up.
+    pub(super) fn tenths_per_second(&self) -> Figures {
+        let rate = |count: u64| tenths(count, self.millis);
+        let limit = |figures: &LimitFigures| LimitFigures {
+            allowed: rate(figures.allowed),
+            denied: rate(figures.denied),
+            error: rate(figures.error).max(figures.error.min(1)),
+        };
+        Figures {
+            millis: 1_000,
+            allowed: rate(self.allowed),
+            denied: self.denied.iter().map(|(reason, count)| (reason.clone(), rate(*count))).collect(),
+            limits: self.limits.iter().map(|(name, figures)| (name.clone(), limit(figures))).collect(),
+            other_limits: limit(&self.other_limits),
+            others_at_most: rate(self.others_at_most).max(self.others_at_most.min(1)),
+            times: self.times.clone(),
+        }
     }
 
     /// All denials.
@@ -140,9 +214,27 @@ impl NodeFigures {
     }
 
     /// As much of it as other nodes are told.
-    pub(crate) fn told(&self) -> NodeFigures {
-        NodeFigures { busy: self.busy.told(), ..self.clone() }
+    pub(super) fn told(&self, rules: &RuleSet) -> NodeFigures {
+        let mut figures = self.figures.clone();
+        figures.cut_limits(LIMITS_TOLD_MAX, |name| tenant_of(rules, name));
+        NodeFigures { figures, busy: self.busy.told(rules), ..self.clone() }
     }
+
+    /// Reads what a node has told.
+    pub(super) fn normalized(self) -> NodeFigures {
+        NodeFigures { figures: self.figures.normalized(), ..self }
+    }
+}
+
+/// The id of the tenant whose limit has a name.
+pub(super) fn tenant_of<'r>(rules: &'r RuleSet, limit: &str) -> Option<&'r str> {
+    rules.tenant_of_limit(limit).map(|tenant| &*tenant.id)
+}
+
+/// A count as a rate, in tenths a second.
+pub(super) fn tenths(count: u64, millis: u64) -> u64 {
+    let rounded = u128::from(count) * 10_000 + u128::from(millis / 2);
+    u64::try_from(rounded.checked_div(u128::from(millis)).unwrap_or(0)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -151,29 +243,111 @@ mod tests {
 
     use super::*;
 
-    fn figures(number: u64) -> Figures {
+    /// What limits decided on a node within a step: by the number of the limit.
+    type Exact = BTreeMap<u8, (u64, u64)>;
+
+    fn name(number: u8) -> String {
+        format!("l{number}")
+    }
+
+    fn figures(exact: &Exact) -> Figures {
+        let limits = exact.iter().map(|(number, (allowed, denied))| {
+            (name(*number), LimitFigures { allowed: *allowed, denied: *denied, error: 0 })
+        });
+        let denied: u64 = exact.values().map(|(_, denied)| denied).sum();
         Figures {
             millis: 1_000,
-            allowed: number,
-            denied: BTreeMap::from([("blocked".to_owned(), number)]),
-            limits: BTreeMap::from([(format!("l{number}"), LimitFigures { allowed: 1, denied: number })]),
-            other_limits: LimitFigures::default(),
-            times: BTreeMap::from([(100, number), (1_000, 1)]),
+            allowed: exact.values().map(|(allowed, _)| allowed).sum(),
+            denied: BTreeMap::from([("blocked".to_owned(), denied)]),
+            limits: limits.collect(),
+            times: BTreeMap::from([(100, denied), (1_000, 1)]),
+            ..Figures::default()
         }
     }
 
+    /// Of each eighth limit the same tenant; of some limits none.
+    fn tenant(limit: &str) -> Option<&'static str> {
+        let number: usize = limit[1..].parse().expect("it is a number");
+        [None, Some("a"), Some("b"), Some("c"), Some("d"), Some("e"), None, Some("f")][number % 8]
+    }
+
+    fn exact() -> impl Strategy<Value = Exact> {
+        prop::collection::btree_map(0_u8..40, (0_u64..100, 0_u64..100), 0..30)
+    }
+
     proptest! {
+        /// Whatever is cut where: the seconds of a node are added to a step, which is cut when it is told, and those of all
+        /// nodes are added, and cut again before they are shown.
         #[test]
-        fn sums_lose_nothing_and_name_the_limits_that_denied_the_most(count in 1_u64..200) {
+        fn what_is_named_is_true_within_its_error_and_nothing_is_lost(
+            nodes in prop::collection::vec(prop::collection::vec(exact(), 0..4), 0..5),
+            told in 1_usize..30,
+            shown in 1_usize..30,
+        ) {
             let mut sum = Figures::default();
-            (0..count).for_each(|number| sum.add(&figures(number)));
-            let all = count * (count - 1) / 2;
-            prop_assert_eq!((sum.allowed, sum.denials()), (all, all));
-            let named: u64 = sum.limits.values().map(|limit| limit.denied).sum();
-            prop_assert_eq!(named + sum.other_limits.denied, all);
-            let most = format!("l{}", count - 1);
-            prop_assert!(sum.limits.len() <= LIMITS_MAX && sum.limits.contains_key(&most));
+            let mut all = Exact::new();
+            for seconds in &nodes {
+                let mut step = Figures::default();
+                for second in seconds {
+                    step.add(&figures(second));
+                    for (number, (allowed, denied)) in second {
+                        let sum = all.entry(*number).or_default();
+                        *sum = (sum.0 + allowed, sum.1 + denied);
+                    }
+                }
+                prop_assert!(step.limits.values().all(|limit| limit.error == 0) && step.others_at_most == 0);
+                step.cut_limits(told, tenant);
+                prop_assert!(step.limits.len() <= told);
+                let text = serde_json::to_string(&step).expect("it is JSON");
+                prop_assert_eq!(&serde_json::from_str::<Figures>(&text).expect("it is read back").normalized(), &step);
+                sum.add(&step);
+            }
+            sum.cut_limits(shown, tenant);
+            prop_assert!(sum.limits.len() <= shown);
+            for number in 0..40 {
+                let (allowed, denied) = all.get(&number).copied().unwrap_or_default();
+                match sum.limits.get(&name(number)) {
+                    Some(named) => {
+                        prop_assert!(named.allowed <= allowed && named.denied <= denied, "{:?}", named);
+                        prop_assert!(allowed + denied <= named.at_most(), "{:?}", named);
+                    }
+                    None => prop_assert!(allowed + denied <= sum.others_at_most),
+                }
+            }
+            let total = |of: fn(&LimitFigures) -> u64| sum.limits.values().map(of).sum::<u64>() + of(&sum.other_limits);
+            let (allowed, denied) = all.values().fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+            prop_assert_eq!((total(|limit| limit.allowed), total(|limit| limit.denied)), (allowed, denied));
+            prop_assert_eq!((sum.allowed, sum.denials()), (allowed, denied));
+            prop_assert_eq!(sum.other_limits.error, 0);
+            if told == 29 && all.len() <= shown {
+                prop_assert!(sum.limits.values().all(|limit| limit.error == 0), "there was room for all");
+            }
         }
+    }
+
+    #[test]
+    fn sixty_tenants_are_named_by_each_node_in_each_step() {
+        let limits = |step: u64| (0..60).map(move |tenant| (format!("tenant:{tenant}"), tenant * step % 7));
+        let rules = RuleSet::default();
+        let mut hour = Figures::default();
+        for step in 0..120 {
+            let named = limits(step)
+                .map(|(name, more)| (name, LimitFigures { allowed: 10 + more, ..LimitFigures::default() }));
+            let mut one = Figures { limits: named.collect(), ..Figures::default() };
+            one.cut_limits(LIMITS_TOLD_MAX, |name| tenant_of(&rules, name));
+            hour.add(&one);
+        }
+        for (tenant, (name, _)) in limits(0).enumerate() {
+            let exact: u64 = (0..120).map(|step| 10 + tenant as u64 * step % 7).sum();
+            assert_eq!(hour.limits[&name], LimitFigures { allowed: exact, denied: 0, error: 0 }, "{name}");
+        }
+    }
+
+    #[test]
+    fn others_of_an_older_version_are_bounded_by_their_sum() {
+        let text = r#"{"millis":1,"allowed":9,"denied":{},"limits":{"a":{"allowed":4,"denied":1}},"other_limits":{"allowed":3,"denied":2},"times":{}}"#;
+        let told = serde_json::from_str::<Figures>(text).expect("it is read").normalized();
+        assert_eq!((told.others_at_most, told.limits["a"].error), (5, 0));
     }
 
     #[test]

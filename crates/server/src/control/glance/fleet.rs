@@ -1,15 +1,17 @@
 //! The figures of all nodes that share a database or, without one, a Redis.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tidegate::{Clock, Nanos};
-use tidegate_database::{DatabaseError, HistoryRecord, NodeReport, PageRequest, UnixMillis};
-use tidegate_redis::ToldByNode;
+use tidegate_database::{NodeReport, PageRequest, UnixMillis};
+use tidegate_policy::RuleSet;
+use tidegate_redis::{StoreError, ToldByNode};
 
-use super::figures::{Figures, NodeFigures};
-use super::last_hour::{HistoryStep, STEPS};
+use super::FRESH;
+use super::busy::BusyFigures;
+use super::figures::{Figures, NodeFigures, tenant_of};
 use crate::control::startup::unix_millis;
 use crate::control::{ControlPlane, PolicySource};
 use crate::node::Node;
@@ -17,10 +19,10 @@ use crate::node::store::SharedRedisStore;
 
 /// A node that was not seen for so long no longer counts.
 const SEEN_MILLIS: i64 = 5_000;
-/// How long what was read is used again: all who look at the same time cost one reading.
-const FRESH: Nanos = Nanos::from_millis(500);
 /// How many nodes are summed.
 const NODES_MAX: u32 = 1_000;
+/// How many limits the sum names.
+const LIMITS_MAX: usize = 10_000;
 
 /// A node, and its figures if it has told them.
 #[derive(Clone, Debug)]
@@ -29,9 +31,32 @@ pub(crate) struct FleetNode {
     pub(crate) figures: NodeFigures,
 }
 
-/// The nodes as they were read last.
+/// The nodes, and their sum.
 #[derive(Debug, Default)]
-pub(super) struct FleetCache(Mutex<Option<(Nanos, Arc<Vec<FleetNode>>)>>);
+pub(crate) struct Fleet {
+    /// By name.
+    pub(crate) nodes: Vec<FleetNode>,
+    /// What all nodes decide, in tenths a second: their last seconds were not equally long.
+    pub(crate) rates: Figures,
+    /// The busiest keys of all nodes.
+    pub(crate) busy: BusyFigures,
+    /// What is missing, and why.
+    pub(crate) incomplete: Incomplete,
+}
+
+/// Why something is missing in an answer: what is away or too much, as `/readyz` names it, each with a sentence.
+pub(crate) type Incomplete = BTreeMap<String, String>;
+
+/// What does not answer: `database` or `store`.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Away {
+    Database,
+    Store,
+}
+
+/// The fleet as it was read last. Whoever asks meanwhile waits for the one who reads it.
+#[derive(Debug, Default)]
+pub(super) struct FleetCache(tokio::sync::Mutex<Option<(Nanos, Arc<Fleet>)>>);
 
 /// What a node tells the others through Redis.
 #[derive(Debug, Serialize, Deserialize)]
@@ -41,42 +66,73 @@ struct ToldNode {
     figures: NodeFigures,
 }
 
-/// The nodes that share the database or, without one, the Redis; otherwise this one.
-///
-/// # Errors
-/// When the database fails.
-pub(crate) async fn nodes(node: &Node, control: &ControlPlane) -> Result<Arc<Vec<FleetNode>>, DatabaseError> {
-    let now = node.clock().now();
-    let cache = &control.glance().fleet.0;
-    let fresh = cache.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    if let Some((_, nodes)) = fresh.filter(|(read, _)| now.saturating_sub(*read) < FRESH) {
-        return Ok(nodes);
+impl Away {
+    /// That something is missing because of it.
+    pub(super) fn note(self, missing: &str) -> (String, String) {
+        let (what, name) = match self {
+            Away::Database => ("database", "the database"),
+            Away::Store => ("store", "Redis"),
+        };
+        (what.to_owned(), format!("{name} does not answer: {missing}"))
     }
-    let nodes = Arc::new(read(node, control).await?);
-    *cache.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Arc::clone(&nodes)));
-    Ok(nodes)
 }
 
-async fn read(node: &Node, control: &ControlPlane) -> Result<Vec<FleetNode>, DatabaseError> {
+impl Fleet {
+    pub(super) fn of(nodes: Vec<FleetNode>, incomplete: Incomplete, rules: &RuleSet) -> Fleet {
+        let mut rates = Figures::default();
+        nodes.iter().for_each(|node| rates.add(&node.figures.figures.tenths_per_second()));
+        rates.cut_limits(LIMITS_MAX, |name| tenant_of(rules, name));
+        let busy = BusyFigures::sum(nodes.iter().map(|node| &node.figures.busy));
+        Fleet { nodes, rates, busy, incomplete }
+    }
+}
+
+/// The nodes that share the database or, without one, the Redis; otherwise this one. While that does not answer, this one too.
+pub(crate) async fn fleet(node: &Node, control: &ControlPlane) -> Arc<Fleet> {
+    let mut known = control.glance().fleet.0.lock().await;
+    let is_fresh = |read: Nanos| node.clock().now().saturating_sub(read) < FRESH;
+    if let Some((_, fleet)) = known.as_ref().filter(|(read, _)| is_fresh(*read)) {
+        return Arc::clone(fleet);
+    }
     let wall = unix_millis(node.clock().wall());
     let own = FleetNode {
         report: this_node(control, wall),
         figures: NodeFigures::clone(&control.glance().latest()),
     };
-    let mut nodes: Vec<FleetNode> = match (control.database(), node.shared()) {
-        (Some(database), _) => {
-            let page = PageRequest { limit: NODES_MAX, cursor: None };
-            let seen = database.nodes(wall.plus(-SEEN_MILLIS), &page).await?;
-            seen.items.into_iter().map(told).collect()
-        }
-        (None, Some(shared)) => told_through_redis(shared, SEEN_MILLIS, wall).await,
-        (None, None) => Vec::new(),
+    let (others, incomplete) = match others(node, control, wall).await {
+        Ok(others) => (others, Incomplete::new()),
+        Err(away) => (Vec::new(), Incomplete::from([away.note("the figures of other nodes are missing")])),
     };
-    // What this node knows of itself is newer.
-    nodes.retain(|other| other.report.id != own.report.id);
-    nodes.push(own);
-    nodes.sort_by(|one, other| one.report.id.cmp(&other.report.id));
-    Ok(nodes)
+    let rules = node.limiter().rules();
+    let summed = control.run_own(move || {
+        // What this node knows of itself is newer.
+        let mut nodes: Vec<FleetNode> =
+            others.into_iter().filter(|other| other.report.id != own.report.id).collect();
+        nodes.push(own);
+        nodes.sort_by(|one, other| one.report.id.cmp(&other.report.id));
+        Fleet::of(nodes, incomplete, &rules)
+    });
+    let fleet = Arc::new(summed.await.unwrap_or_default());
+    *known = Some((node.clock().now(), Arc::clone(&fleet)));
+    fleet
+}
+
+/// The nodes as they have told of themselves.
+async fn others(node: &Node, control: &ControlPlane, wall: UnixMillis) -> Result<Vec<FleetNode>, Away> {
+    match (control.database(), node.shared()) {
+        (Some(database), _) => {
+            // Each report of this node tries it again, so that nobody has to wait here.
+            if control.database_problem().is_some() {
+                return Err(Away::Database);
+            }
+            let page = PageRequest { limit: NODES_MAX, cursor: None };
+            let seen = database.nodes(SEEN_MILLIS, &page).await.map_err(|_| Away::Database)?;
+            let told = seen.items.into_iter().map(told);
+            Ok(told.collect())
+        }
+        (None, Some(shared)) => told_through_redis(shared, SEEN_MILLIS, wall).await.map_err(|_| Away::Store),
+        (None, None) => Ok(Vec::new()),
+    }
 }
 
 /// What this node says of itself.
@@ -91,30 +147,28 @@ pub(crate) fn this_node(control: &ControlPlane, wall: UnixMillis) -> NodeReport 
     }
 }
 
-/// What nodes have told through Redis within a time. If it does not answer, nobody: each node sees itself, and that the
-/// store is away.
+/// What nodes have told through Redis within a time.
+///
+/// # Errors
+/// When Redis does not answer.
 pub(crate) async fn told_through_redis(
     shared: &SharedRedisStore,
     within_millis: i64,
     wall: UnixMillis,
-) -> Vec<FleetNode> {
+) -> Result<Vec<FleetNode>, StoreError> {
     let within = Nanos::from_millis(within_millis.unsigned_abs());
-    let told = match shared.store.fleet(within).await {
-        Ok(told) => told,
-        Err(error) => {
-            tracing::debug!(%error, "the figures of other nodes cannot be read");
-            return Vec::new();
-        }
-    };
+    let told = shared.store.fleet(within).await.inspect_err(|error| {
+        tracing::debug!(%error, "the figures of other nodes cannot be read");
+    })?;
     let node = |(told, ago): (ToldByNode, Nanos)| {
         // A node of another version of Tidegate may tell other things.
         let text: ToldNode = serde_json::from_slice(&told.text).ok()?;
         let seen = wall.plus(-i64::try_from(ago.as_millis_ceil()).unwrap_or(i64::MAX));
         let (version, since) = (text.version, UnixMillis::new(text.since_millis));
         let report = NodeReport { id: told.id, version, since, seen, ..NodeReport::default() };
-        Some(FleetNode { report, figures: text.figures })
+        Some(FleetNode { report, figures: text.figures.normalized() })
     };
-    told.into_iter().filter_map(node).collect()
+    Ok(told.into_iter().filter_map(node).collect())
 }
 
 /// Tells the other nodes of this one. Who follows the versions of a database does that already. Returns what was told
@@ -122,10 +176,10 @@ pub(crate) async fn told_through_redis(
 pub(super) async fn tell(node: &Node, before: Option<ToldByNode>) -> Option<ToldByNode> {
     let control = node.control()?;
     let report = this_node(control, unix_millis(node.clock().wall()));
-    let figures = control.glance().latest();
+    let figures = control.glance().told();
     if let Some(database) = control.database() {
         if control.running().source != PolicySource::Database {
-            let figures = serde_json::to_string(&figures.told()).ok();
+            let figures = serde_json::to_string(&*figures).ok();
             let reported = database.report(&NodeReport { figures, ..report }).await;
             control.set_database_problem(reported.err().map(|error| error.to_string()));
         }
@@ -133,7 +187,7 @@ pub(super) async fn tell(node: &Node, before: Option<ToldByNode>) -> Option<Told
     }
     let shared = node.shared()?;
     let (version, since_millis) = (report.version, report.since.get());
-    let told = ToldNode { version, since_millis, figures: figures.told() };
+    let told = ToldNode { version, since_millis, figures: NodeFigures::clone(&figures) };
     let told = ToldByNode { id: report.id, text: serde_json::to_vec(&told).ok()? };
     match shared.store.tell_fleet(&told, before.as_ref()).await {
         Ok(()) => Some(told),
@@ -149,79 +203,5 @@ pub(super) async fn tell(node: &Node, before: Option<ToldByNode>) -> Option<Told
 fn told(report: NodeReport) -> FleetNode {
     let figures = report.figures.as_deref().and_then(|text| serde_json::from_str(text).ok());
     let unknown = || NodeFigures { status: "unknown".to_owned(), ..NodeFigures::default() };
-    FleetNode { figures: figures.unwrap_or_else(unknown), report }
-}
-
-/// Writes down a step of the last hour, for the other nodes.
-pub(super) async fn keep(node: &Node, step: &HistoryStep) {
-    let Some(control) = node.control() else { return };
-    let Some(id) = control.node_id().map(str::to_owned) else { return };
-    let Ok(text) = serde_json::to_string(&step.figures) else { return };
-    let first = step.number.saturating_sub(STEPS as u64);
-    let kept = match (control.database(), node.shared()) {
-        (Some(database), _) => {
-            let record = HistoryRecord { node: id, step: step.number, figures: text };
-            database.keep_history(&record, first).await.map_err(|error| error.to_string())
-        }
-        (None, Some(shared)) => {
-            let told = ToldByNode { id, text: text.into_bytes() };
-            shared.store.keep_step(step.number, &told, first).await.map_err(|error| error.to_string())
-        }
-        (None, None) => Ok(()),
-    };
-    if let Err(error) = kept {
-        tracing::debug!(%error, "a step of the last hour was not written");
-    }
-}
-
-/// What nodes have written of the steps from `first` on.
-async fn written_steps(
-    node: &Node,
-    control: &ControlPlane,
-    first: u64,
-) -> Result<Vec<HistoryRecord>, DatabaseError> {
-    match (control.database(), node.shared()) {
-        (Some(database), _) => database.history_since(first).await,
-        (None, Some(shared)) => {
-            let steps = shared.store.steps(first).await.unwrap_or_else(|error| {
-                tracing::debug!(%error, "the last hour of other nodes cannot be read");
-                Vec::new()
-            });
-            let record = |(told, step): (ToldByNode, u64)| {
-                Some(HistoryRecord { node: told.id, step, figures: String::from_utf8(told.text).ok()? })
-            };
-            Ok(steps.into_iter().filter_map(record).collect())
-        }
-        (None, None) => Ok(Vec::new()),
-    }
-}
-
-/// The last hour of all nodes, oldest step first. A step that goes on has this node's figures only.
-///
-/// # Errors
-/// When the database fails.
-pub(crate) async fn last_hour(
-    node: &Node,
-    control: &ControlPlane,
-) -> Result<Vec<HistoryStep>, DatabaseError> {
-    let mut sum: BTreeMap<u64, Figures> = BTreeMap::new();
-    let mut own = BTreeMap::new();
-    for step in control.glance().last_hour().steps() {
-        own.insert(step.number, step.figures.clone());
-    }
-    let first = HistoryStep::at(node.clock().wall()).saturating_sub(STEPS as u64);
-    for record in written_steps(node, control, first).await? {
-        // What this node knows itself is newer than what it has written.
-        let is_known = Some(&*record.node) == control.node_id() && own.contains_key(&record.step);
-        if let Ok(figures) = serde_json::from_str::<Figures>(&record.figures)
-            && !is_known
-        {
-            sum.entry(record.step).or_default().add(&figures);
-        }
-    }
-    for (number, figures) in own {
-        sum.entry(number).or_default().add(&figures);
-    }
-    let steps = sum.into_iter().map(|(number, figures)| HistoryStep { number, figures });
-    Ok(steps.collect())
+    FleetNode { figures: figures.unwrap_or_else(unknown).normalized(), report }
 }

@@ -6,6 +6,9 @@ use tidegate::Nanos;
 
 use super::figures::Figures;
 
+/// How many limits a step can have: those of a large policy, and of others that were in force within the same half minute.
+const LIMITS_MAX: usize = 1_000_000;
+
 /// The length of a step.
 pub(crate) const STEP_SECS: u64 = 30;
 /// How many steps are kept.
@@ -33,22 +36,33 @@ pub(crate) struct LastHour {
 }
 
 impl LastHour {
-    /// Adds figures to the step of their time. Returns the step before if that has ended with it. If the wall clock was set
-    /// back, they are added to the newest step.
-    pub(super) fn add(&mut self, wall: Nanos, figures: &Figures) -> Option<HistoryStep> {
+    /// Adds figures to the step of their time. If the step before has ended with it, that one is cut, for good, and returned. If
+    /// the wall clock was set back, they are added to the newest step.
+    pub(super) fn add(
+        &mut self,
+        wall: Nanos,
+        figures: &Figures,
+        cut: impl FnOnce(&mut Figures),
+    ) -> Option<HistoryStep> {
         let number = HistoryStep::at(wall);
         if let Some(newest) = self.steps.back_mut().filter(|newest| newest.number >= number) {
             newest.figures.add(figures);
+            newest.figures.cut_limits(LIMITS_MAX, |_| None);
             return None;
         }
-        let finished = self.steps.back().cloned();
-        let mut step = HistoryStep { number, figures: Figures::default() };
-        step.figures.add(figures);
-        self.steps.push_back(step);
+        let finished = self.finish(cut);
+        self.steps.push_back(HistoryStep { number, figures: figures.clone() });
         while self.steps.front().is_some_and(|oldest| oldest.number + STEPS as u64 <= number) {
             self.steps.pop_front();
         }
         finished
+    }
+
+    /// Ends the newest step: cuts it, and returns it.
+    pub(super) fn finish(&mut self, cut: impl FnOnce(&mut Figures)) -> Option<HistoryStep> {
+        let newest = self.steps.back_mut()?;
+        cut(&mut newest.figures);
+        Some(newest.clone())
     }
 
     /// The steps, oldest first.
@@ -67,7 +81,7 @@ mod tests {
         let one = Figures { allowed: 1, ..Figures::default() };
         let mut finished = 0;
         for second in 0..2 * 3_600 {
-            if let Some(step) = hour.add(Nanos::from_secs(1_000_000 * STEP_SECS + second), &one) {
+            if let Some(step) = hour.add(Nanos::from_secs(1_000_000 * STEP_SECS + second), &one, |_| {}) {
                 assert_eq!(step.figures.allowed, STEP_SECS);
                 finished += 1;
             }
@@ -75,7 +89,7 @@ mod tests {
         assert_eq!((hour.steps().count(), finished), (STEPS, 2 * STEPS - 1));
         assert!(hour.steps().all(|step| step.figures.allowed == STEP_SECS));
         let newest = hour.steps().last().expect("there are some").number;
-        assert!(hour.add(Nanos::ZERO, &one).is_none());
+        assert!(hour.add(Nanos::ZERO, &one, |_| {}).is_none());
         let last = hour.steps().last().expect("there are some");
         assert_eq!((last.number, last.figures.allowed), (newest, STEP_SECS + 1), "the clock was set back");
     }

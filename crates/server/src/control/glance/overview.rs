@@ -4,18 +4,22 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tidegate::Nanos;
-use tidegate_database::{DatabaseError, UnixMillis};
-use tidegate_policy::{TENANT_PREFIX, Tenants};
+use tidegate_database::UnixMillis;
+use tidegate_policy::RuleSet;
 use utoipa::ToSchema;
 
-use super::figures::{Figures, LimitFigures};
-use super::fleet::{self, FleetNode};
+use super::figures::{Figures, LimitFigures, tenths};
+use super::fleet::{self, Fleet, FleetNode, Incomplete};
+use super::hour::{self, Hour};
 use super::last_hour::{HistoryStep, STEP_SECS};
 use crate::control::ControlPlane;
 use crate::control::access::Principal;
 use crate::control::api::rfc3339;
 use crate::control::startup::unix_millis;
 use crate::node::Node;
+
+/// How many limits are shown; the others are counted together.
+const LIMITS_SHOWN_MAX: usize = 50;
 
 /// The figures of the last second, over all nodes. For a token that is restricted to a tenant, only the limits of tenants in
 /// its subtree.
@@ -35,6 +39,9 @@ pub(crate) struct Overview {
     denied_by_reason: BTreeMap<String, f64>,
     /// The limits that decided the most, denials first.
     limits: Vec<OverviewLimit>,
+    /// What other limits decided, if there are more than are named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    other_limits: Option<OtherLimitRates>,
     /// How long decisions took.
     #[serde(skip_serializing_if = "Option::is_none")]
     decision_time_us: Option<DecisionTimes>,
@@ -50,12 +57,28 @@ pub(crate) struct Overview {
     /// Commands that ask the node that answers for a decision.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     commands: Vec<String>,
+    /// Why something is missing, each with a sentence: `database` or `store`, which does not answer, so that these are the
+    /// figures of the node that answers alone; `limits`, of which there are more than nodes name to each other.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = Object)]
+    incomplete: Incomplete,
 }
 
 /// What a limit decided.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(crate) struct OverviewLimit {
     name: String,
+    allowed_per_second: f64,
+    denied_per_second: f64,
+    /// By how much the two together may be too low: nodes name the busiest limits to each other, and may not have named this
+    /// one. What is missing here is counted in `other_limits`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_per_second: Option<f64>,
+}
+
+/// What limits decided that are not named.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub(crate) struct OtherLimitRates {
     allowed_per_second: f64,
     denied_per_second: f64,
 }
@@ -96,6 +119,11 @@ pub(crate) struct FleetHistory {
     step_seconds: u64,
     /// The steps, oldest first. One in which no node ran is absent.
     steps: Vec<HistoryPoint>,
+    /// Why something is missing, each with a sentence: `database` or `store`, which does not answer, so that steps of other
+    /// nodes may be missing; `limits`, of which there are more than nodes name to each other.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = Object)]
+    incomplete: Incomplete,
 }
 
 /// What was decided in one step of the last hour.
@@ -112,6 +140,9 @@ pub(crate) struct HistoryPoint {
     denied_by_reason: BTreeMap<String, u64>,
     /// The limits that decided the most.
     limits: BTreeMap<String, HistoryLimit>,
+    /// What other limits decided, if there are more than are named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    other_limits: Option<OtherLimitCounts>,
     #[serde(skip_serializing_if = "Option::is_none")]
     decision_time_us: Option<DecisionTimes>,
 }
@@ -121,75 +152,90 @@ pub(crate) struct HistoryPoint {
 pub(crate) struct HistoryLimit {
     allowed: u64,
     denied: u64,
+    /// By how much the two together may be too low: nodes name the busiest limits to each other, and may not have named this
+    /// one. What is missing here is counted in `other_limits`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<u64>,
+}
+
+/// What limits decided in one step that are not named.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub(crate) struct OtherLimitCounts {
+    allowed: u64,
+    denied: u64,
 }
 
 /// The figures of now, as a caller may see them.
-///
-/// # Errors
-/// When the database fails.
 pub(crate) async fn overview(
     node: &Node,
     control: &ControlPlane,
     caller: &Principal,
     now: Nanos,
-) -> Result<Overview, DatabaseError> {
-    let nodes = fleet::nodes(node, control).await?;
-    let mut shown = shown_now(&nodes, caller, node.limiter().rules().tenants(), now);
+) -> Overview {
+    let fleet = fleet::fleet(node, control).await;
+    let mut shown = shown_now(&fleet, caller, &node.limiter().rules(), now);
     if caller.tenant.is_none() {
         shown.commands = control.glance().commands().to_vec();
     }
-    Ok(shown)
+    shown
 }
 
-fn shown_now(nodes: &[FleetNode], caller: &Principal, tenants: &Tenants, now: Nanos) -> Overview {
-    let mut rates = Rates::default();
-    nodes.iter().for_each(|node| rates.add(&node.figures.figures));
-    let mut limits: Vec<OverviewLimit> = rates.limits.into_iter().map(OverviewLimit::from).collect();
-    limits.retain(|limit| shows(caller, tenants, &limit.name));
+fn shown_now(fleet: &Fleet, caller: &Principal, rules: &RuleSet, now: Nanos) -> Overview {
+    let (nodes, rates) = (&fleet.nodes, &fleet.rates);
+    let seen = SeenLimits::of(rates, caller, rules);
+    let mut limits: Vec<OverviewLimit> = seen.limits.into_iter().map(OverviewLimit::from).collect();
     limits.sort_by(|one, other| {
         let rank = |limit: &OverviewLimit| (limit.denied_per_second, limit.allowed_per_second);
         rank(other).partial_cmp(&rank(one)).unwrap_or(std::cmp::Ordering::Equal)
     });
-    let time = rfc3339(unix_millis(now));
+    let (mut incomplete, time) = (fleet.incomplete.clone(), rfc3339(unix_millis(now)));
+    incomplete.extend(seen.is_cut.then(limits_note));
+    let other_limits = seen.others.map(|others| OtherLimitRates {
+        allowed_per_second: shown(others.allowed),
+        denied_per_second: shown(others.denied),
+    });
     if caller.tenant.is_some() {
-        return Overview { time, limits, ..Overview::empty() };
+        return Overview { time, limits, other_limits, incomplete, ..Overview::empty() };
     }
-    let denied = rates.denied.values().sum();
+    let denied = rates.denials();
     Overview {
         time,
         decisions_per_second: Some(shown(rates.allowed + denied)),
         allowed_per_second: Some(shown(rates.allowed)),
         denied_per_second: Some(shown(denied)),
-        denied_by_reason: rates.denied.into_iter().map(|(reason, rate)| (reason, shown(rate))).collect(),
+        denied_by_reason: rates.denied.iter().map(|(reason, rate)| (reason.clone(), shown(*rate))).collect(),
         limits,
-        decision_time_us: DecisionTimes::of(&rates.sum),
+        other_limits,
+        decision_time_us: DecisionTimes::of(rates),
         kill_switch: Some(nodes.iter().any(|node| node.figures.kill_switch)),
         overshoot_bound_tokens: nodes.iter().map(|node| node.figures.overshoot_bound).max(),
         nodes: nodes.iter().map(OverviewNode::from).collect(),
         commands: Vec::new(),
+        incomplete,
     }
 }
 
 /// The last hour, as a caller may see it.
-///
-/// # Errors
-/// When the database fails.
-pub(crate) async fn history(
-    node: &Node,
-    control: &ControlPlane,
-    caller: &Principal,
-) -> Result<FleetHistory, DatabaseError> {
-    let steps = fleet::last_hour(node, control).await?;
-    let rules = node.limiter().rules();
-    let shown = |step: &HistoryStep| shown_step(step, caller, rules.tenants());
-    Ok(FleetHistory { step_seconds: STEP_SECS, steps: steps.iter().map(shown).collect() })
+pub(crate) async fn history(node: &Node, control: &ControlPlane, caller: &Principal) -> FleetHistory {
+    let hour = hour::last_hour(node, control).await;
+    shown_hour(&hour, caller, &node.limiter().rules())
 }
 
-fn shown_step(step: &HistoryStep, caller: &Principal, tenants: &Tenants) -> HistoryPoint {
+fn shown_hour(hour: &Hour, caller: &Principal, rules: &RuleSet) -> FleetHistory {
+    let mut incomplete = hour.incomplete.clone();
+    let shown = |step: &HistoryStep| {
+        let seen = SeenLimits::of(&step.figures, caller, rules);
+        incomplete.extend(seen.is_cut.then(limits_note));
+        shown_step(step, seen, caller)
+    };
+    let steps = hour.steps.iter().map(shown).collect();
+    FleetHistory { step_seconds: STEP_SECS, steps, incomplete }
+}
+
+fn shown_step(step: &HistoryStep, seen: SeenLimits, caller: &Principal) -> HistoryPoint {
     let HistoryStep { number, figures } = step;
-    let seen = figures.limits.iter().filter(|(name, _)| shows(caller, tenants, name));
-    let limits = seen.map(|(name, LimitFigures { allowed, denied })| {
-        (name.clone(), HistoryLimit { allowed: *allowed, denied: *denied })
+    let limits = seen.limits.into_iter().map(|(name, LimitFigures { allowed, denied, error })| {
+        (name, HistoryLimit { allowed, denied, error: (error > 0).then_some(error) })
     });
     let is_whole = caller.tenant.is_none();
     let begun = i64::try_from(number * STEP_SECS * 1_000).unwrap_or(i64::MAX);
@@ -199,49 +245,51 @@ fn shown_step(step: &HistoryStep, caller: &Principal, tenants: &Tenants) -> Hist
         denied: is_whole.then(|| figures.denials()),
         denied_by_reason: if is_whole { figures.denied.clone() } else { BTreeMap::new() },
         limits: limits.collect(),
+        other_limits: seen
+            .others
+            .map(|LimitFigures { allowed, denied, .. }| OtherLimitCounts { allowed, denied }),
         decision_time_us: DecisionTimes::of(figures).filter(|_| is_whole),
     }
 }
 
-/// May a caller see the figures of a limit? A restricted one sees the limits of the tenants in its subtree.
-fn shows(caller: &Principal, tenants: &Tenants, limit: &str) -> bool {
-    caller.tenant.is_none()
-        || limit.strip_prefix(TENANT_PREFIX).is_some_and(|tenant| caller.sees(tenants, Some(tenant)))
+/// What a caller sees of the limits.
+struct SeenLimits {
+    limits: BTreeMap<String, LimitFigures>,
+    /// The limits that it may see and that are not named; `None` if there are none.
+    others: Option<LimitFigures>,
+    /// May limits that it may see be missing in both? Nobody else's decisions are shown to it, not even as a sum.
+    is_cut: bool,
 }
 
-/// Figures for each second, summed over nodes whose last seconds were not equally long. Each count of each node is rounded to
-/// a tenth before it is added to anything: so whatever is shown adds up, over reasons, limits and nodes.
-#[derive(Debug, Default)]
-struct Rates {
-    allowed: Tenths,
-    denied: BTreeMap<String, Tenths>,
-    limits: BTreeMap<String, (Tenths, Tenths)>,
-    sum: Figures,
-}
-
-/// Tenths of decisions a second.
-type Tenths = u64;
-
-impl Rates {
-    fn add(&mut self, figures: &Figures) {
-        let rate = |count: u64| tenths(count, figures.millis);
-        self.allowed += rate(figures.allowed);
-        for (reason, count) in &figures.denied {
-            *self.denied.entry(reason.clone()).or_default() += rate(*count);
-        }
-        for (name, counted) in &figures.limits {
-            let sum = self.limits.entry(name.clone()).or_default();
-            *sum = (sum.0 + rate(counted.allowed), sum.1 + rate(counted.denied));
-        }
-        self.sum.add(figures);
+impl SeenLimits {
+    fn of(figures: &Figures, caller: &Principal, rules: &RuleSet) -> SeenLimits {
+        let is_whole = caller.tenant.is_none();
+        let seen = figures.limits.iter().filter(|(name, _)| is_whole || shows(caller, rules, name));
+        let mut cut = Figures {
+            limits: seen.map(|(name, figures)| (name.clone(), *figures)).collect(),
+            other_limits: if is_whole { figures.other_limits } else { LimitFigures::default() },
+            ..Figures::default()
+        };
+        cut.cut_limits(LIMITS_SHOWN_MAX, |_| None);
+        let others = Some(cut.other_limits).filter(|others| !others.is_zero());
+        SeenLimits { limits: cut.limits, others, is_cut: !is_whole && figures.others_at_most > 0 }
     }
 }
 
-/// A count as a rate.
-fn tenths(count: u64, millis: u64) -> Tenths {
-    let rounded = u128::from(count) * 10_000 + u128::from(millis / 2);
-    u64::try_from(rounded.checked_div(u128::from(millis)).unwrap_or(0)).unwrap_or(u64::MAX)
+/// May a restricted caller see the figures of a limit? It sees the limits of the tenants in its subtree.
+fn shows(caller: &Principal, rules: &RuleSet, limit: &str) -> bool {
+    let owner = rules.tenant_of_limit(limit);
+    owner.is_some_and(|owner| caller.sees(rules.tenants(), Some(&owner.id)))
 }
+
+fn limits_note() -> (String, String) {
+    let note = "more limits decide than nodes name to each other: some that decided little may be missing";
+    ("limits".to_owned(), note.to_owned())
+}
+
+/// Tenths of decisions a second. Each count of each node is rounded to a tenth before it is added to anything: so whatever is
+/// shown adds up, over reasons, limits and nodes.
+type Tenths = u64;
 
 fn shown(rate: Tenths) -> f64 {
     rate as f64 / 10.0
@@ -255,9 +303,14 @@ impl DecisionTimes {
     }
 }
 
-impl From<(String, (Tenths, Tenths))> for OverviewLimit {
-    fn from((name, (allowed, denied)): (String, (Tenths, Tenths))) -> OverviewLimit {
-        OverviewLimit { name, allowed_per_second: shown(allowed), denied_per_second: shown(denied) }
+impl From<(String, LimitFigures)> for OverviewLimit {
+    fn from((name, LimitFigures { allowed, denied, error }): (String, LimitFigures)) -> OverviewLimit {
+        OverviewLimit {
+            name,
+            allowed_per_second: shown(allowed),
+            denied_per_second: shown(denied),
+            error_per_second: (error > 0).then(|| shown(error)),
+        }
     }
 }
 
@@ -294,11 +347,13 @@ impl Overview {
             denied_per_second: None,
             denied_by_reason: BTreeMap::new(),
             limits: Vec::new(),
+            other_limits: None,
             decision_time_us: None,
             kill_switch: None,
             overshoot_bound_tokens: None,
             nodes: Vec::new(),
             commands: Vec::new(),
+            incomplete: Incomplete::new(),
         }
     }
 }
@@ -328,7 +383,9 @@ mod tests {
             let nodes: Vec<FleetNode> =
                 nodes.iter().map(|(millis, allowed, denied)| node(*millis, *allowed, denied)).collect();
             let caller = Principal::admin();
-            let overview = shown_now(&nodes, &caller, &Tenants::default(), Nanos::ZERO);
+            let (rules, incomplete) = (RuleSet::default(), Incomplete::new());
+            let fleet = Fleet::of(nodes, incomplete, &rules);
+            let overview = shown_now(&fleet, &caller, &rules, Nanos::ZERO);
             let all = |rates: &mut dyn Iterator<Item = f64>| rates.map(|rate| (rate * 10.0).round()).sum::<f64>();
             let one = |rate: Option<f64>| (rate.expect("the caller sees all") * 10.0).round();
             let (decided, denied) = (one(overview.decisions_per_second), one(overview.denied_per_second));
@@ -337,5 +394,106 @@ mod tests {
             prop_assert_eq!(all(&mut overview.denied_by_reason.values().copied()), denied);
             prop_assert_eq!(one(overview.allowed_per_second) + denied, decided);
         }
+    }
+
+    const POLICY: &str = "version: 1
+limits: []
+upstreams: [{ name: openai, hosts: [a.example] }]
+tenants:
+- id: acme
+  rate_limit: { sharing: enforce, sustained: { rate: 90, window: minute }, budget: { mode: allocated, total: 90, remainder: shared } }
+  upstreams: { openai: { rate_limit: { sustained: { rate: 9 } } } }
+- { id: shop, parent: acme }
+- { id: acme/openai2, rate_limit: { sustained: { rate: 9 } } }
+- { id: other, rate_limit: { sustained: { rate: 9 } } }
+";
+
+    fn rules() -> RuleSet {
+        RuleSet::from(tidegate_policy::Policy::parse(POLICY).expect("a policy"))
+    }
+
+    fn restricted(tenant: &str) -> Principal {
+        Principal { tenant: Some(tenant.into()), ..Principal::admin() }
+    }
+
+    fn figures(limits: &[(&str, u64)]) -> Figures {
+        let limits = limits.iter().map(|(name, allowed)| {
+            ((*name).to_owned(), LimitFigures { allowed: *allowed, ..LimitFigures::default() })
+        });
+        Figures { millis: 1_000, limits: limits.collect(), ..Figures::default() }
+    }
+
+    fn fleet(figures: Vec<Figures>, rules: &RuleSet) -> Fleet {
+        let node = |figures| FleetNode {
+            report: tidegate_database::NodeReport::default(),
+            figures: super::super::figures::NodeFigures { figures, ..Default::default() },
+        };
+        Fleet::of(figures.into_iter().map(node).collect(), Incomplete::new(), rules)
+    }
+
+    fn names(overview: &Overview) -> Vec<&str> {
+        overview.limits.iter().map(|limit| &*limit.name).collect()
+    }
+
+    #[test]
+    fn a_partner_sees_all_kinds_of_its_limits_and_nobody_elses() {
+        let rules = rules();
+        let all = [
+            "tenant:acme",
+            "tenant:acme/openai",
+            "tenant:acme:remainder",
+            "tenant:shop",
+            "tenant:acme/openai2",
+            "tenant:other",
+            "tenant:gone",
+            "per-user",
+        ];
+        let all: Vec<(&str, u64)> = all.into_iter().zip((1..=8).rev()).collect();
+        let fleet = fleet(vec![figures(&all)], &rules);
+        let hour = Hour {
+            steps: vec![HistoryStep { number: 7, figures: figures(&all) }],
+            incomplete: Incomplete::new(),
+        };
+        for (tenant, expected) in [
+            ("acme", &["tenant:acme", "tenant:acme/openai", "tenant:acme:remainder", "tenant:shop"][..]),
+            ("shop", &["tenant:shop"]),
+            ("other", &["tenant:other"]),
+            ("acme/openai2", &["tenant:acme/openai2"]),
+            ("gone", &[]),
+        ] {
+            let caller = restricted(tenant);
+            let overview = shown_now(&fleet, &caller, &rules, Nanos::ZERO);
+            assert_eq!(names(&overview), expected, "{tenant}");
+            assert!(overview.other_limits.is_none() && overview.incomplete.is_empty(), "{tenant}");
+            let history = shown_hour(&hour, &caller, &rules);
+            assert!(history.steps[0].limits.keys().eq(expected), "{tenant}");
+            assert!(history.steps[0].other_limits.is_none() && history.incomplete.is_empty(), "{tenant}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_named_is_summed_and_a_partner_is_told_that_something_may_be_missing() {
+        let rules = rules();
+        let many: Vec<(String, u64)> = (0..60).map(|number| (format!("l{number}"), 10)).collect();
+        let many: Vec<(&str, u64)> = many.iter().map(|(name, count)| (&**name, *count)).collect();
+        let (one, mut other) = (figures(&many), figures(&[("l1", 5)]));
+        (other.other_limits.allowed, other.others_at_most) = (3, 2);
+        let fleet = fleet(vec![one.clone(), other], &rules);
+        let whole = shown_now(&fleet, &Principal::admin(), &rules, Nanos::ZERO);
+        let others = whole.other_limits.expect("there are more than are named");
+        assert_eq!((whole.limits.len(), others.allowed_per_second), (50, 10.0 * 10.0 + 3.0));
+        assert_eq!((&*whole.limits[0].name, whole.limits[0].error_per_second), ("l1", None));
+        assert_eq!(whole.limits[1].error_per_second, Some(2.0));
+        assert!(whole.incomplete.is_empty(), "the sum says it");
+        let partner = shown_now(&fleet, &restricted("acme"), &rules, Nanos::ZERO);
+        assert!(partner.limits.is_empty() && partner.other_limits.is_none());
+        assert!(
+            partner.incomplete.contains_key("limits"),
+            "an empty list would say that nothing was decided"
+        );
+        let step = HistoryStep { number: 7, figures: one };
+        let hour = Hour { steps: vec![step], incomplete: Incomplete::new() };
+        let step = &shown_hour(&hour, &Principal::admin(), &rules).steps[0];
+        assert_eq!((step.limits.len(), step.other_limits.map(|others| others.allowed)), (50, Some(100)));
     }
 }

@@ -30,7 +30,7 @@ impl Reading {
         let throttled = limiter.ad_hoc_counters();
         let limits = limiter.limit_counters().into_iter().map(|(name, counted)| {
             let allowed = counted.allowed + counted.queued + counted.degraded;
-            (name, LimitFigures { allowed, denied: counted.denied })
+            (name, LimitFigures { allowed, denied: counted.denied, error: 0 })
         });
         Reading {
             at: node.clock().now(),
@@ -38,13 +38,14 @@ impl Reading {
             throttled: LimitFigures {
                 allowed: throttled.get(RuleOutcome::Allowed),
                 denied: throttled.get(RuleOutcome::Denied),
+                error: 0,
             },
             limits: limits.collect(),
             times: node.metrics().decision_times(),
         }
     }
 
-    /// What was decided since an earlier reading.
+    /// What was decided since an earlier reading, with all limits that have decided something.
     pub(super) fn since(&self, before: &Reading) -> Figures {
         let throttled = difference(self.throttled, before.throttled);
         let mut figures = Figures {
@@ -74,7 +75,6 @@ impl Reading {
         if !throttled.is_zero() {
             figures.limits.insert(THROTTLED.to_owned(), throttled);
         }
-        figures.cut_limits();
         let longer = Nanos::MAX.get();
         let bounds = self.times.buckets().zip(before.times.buckets());
         for ((bound, now), (_, before)) in bounds {
@@ -91,6 +91,7 @@ fn difference(now: LimitFigures, before: LimitFigures) -> LimitFigures {
     LimitFigures {
         allowed: now.allowed.saturating_sub(before.allowed),
         denied: now.denied.saturating_sub(before.denied),
+        error: 0,
     }
 }
 

@@ -164,3 +164,22 @@ fn the_last_hour_is_summed(watched: &WatchedFleet) {
         });
     }
 }
+
+#[test]
+fn what_a_node_decided_last_is_told_through_redis_when_it_ends() {
+    let mut watched = WatchedFleet::start(Shared::Strict);
+    watched.send_everywhere(&user("last"), 3);
+    let made = watched.decisions.get();
+    for ended in watched.fleet.servers.drain(1..) {
+        ended.signal(rustix::process::Signal::TERM);
+        assert_eq!(ended.ended().code(), Some(0));
+    }
+    within(PATIENCE, "the decisions of those that have ended are there", || {
+        let history = watched.get(0, "/history");
+        let steps = history["steps"].as_array().expect("it has steps").iter();
+        let decided = |step: &Value| step["allowed"].as_u64().zip(step["denied"].as_u64());
+        let sum: u64 = steps.filter_map(decided).map(|(allowed, denied)| allowed + denied).sum();
+        assert!(sum <= made, "no decision is counted twice: {history}");
+        sum == made
+    });
+}

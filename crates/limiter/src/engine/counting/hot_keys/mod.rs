@@ -35,6 +35,10 @@ pub struct HotKey {
     /// The same, divided where the key has separators. It is divided before it is escaped, since a client can send what an
     /// escaped separator looks like.
     pub parts: Vec<String>,
+    /// The first bytes of the key, as it was recorded.
+    pub recorded: Vec<u8>,
+    /// Has the key more bytes?
+    pub is_cut: bool,
     /// The recorded weight; never too low.
     pub count: u64,
     /// How much of that may belong to other keys.
@@ -184,6 +188,8 @@ impl Sum {
             limit: self.limit,
             key: self.label.to_string(),
             parts: self.label.parts(),
+            recorded: self.label.recorded().to_vec(),
+            is_cut: self.label.is_cut,
             count: self.count.saturating_add(unseen),
             error: self.error.saturating_add(unseen),
         }
@@ -276,9 +282,13 @@ impl Label {
 }
 
 impl Label {
+    fn recorded(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
     /// What is between the separators, each part as it is displayed.
     fn parts(&self) -> Vec<String> {
-        let whole = &self.bytes[..usize::from(self.len)];
+        let whole = self.recorded();
         // The last separator ends the last value, unless the key goes on.
         let values = whole.strip_suffix(&[SEPARATOR]).filter(|_| !self.is_cut).unwrap_or(whole);
         let mut parts: Vec<String> =
@@ -295,7 +305,7 @@ const CUT: char = '…';
 
 impl Display for Label {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        Printable(&self.bytes[..usize::from(self.len)]).fmt(f)?;
+        Printable(self.recorded()).fmt(f)?;
         if self.is_cut { f.write_char(CUT) } else { Ok(()) }
     }
 }

@@ -9,7 +9,8 @@ fn shown(key: &[u8]) -> String {
 }
 
 fn hot_key(limit: u32, key: &str, count: u64) -> HotKey {
-    HotKey { limit, key: key.to_owned(), parts: vec![key.to_owned()], count, error: 0 }
+    let (recorded, parts) = (key.as_bytes().to_vec(), vec![key.to_owned()]);
+    HotKey { limit, key: key.to_owned(), parts, recorded, is_cut: false, count, error: 0 }
 }
 
 #[test]

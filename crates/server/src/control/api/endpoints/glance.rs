@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Serialize;
 use tidegate::Clock;
+use tidegate_policy::RuleSet;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Duration, MissedTickBehavior, interval};
 use utoipa::ToSchema;
@@ -16,8 +17,9 @@ use crate::control::access::Principal;
 use crate::control::api::query::{QueryField, QueryKind};
 use crate::control::api::route::Answering;
 use crate::control::api::{ApiAnswer, ApiCall, ApiError, rfc3339};
-use crate::control::glance::busy::{BusyFigures, KeyCount, KeyCounts};
-use crate::control::glance::{fleet, overview};
+use crate::control::glance::busy::{KeyCount, KeyCounts};
+use crate::control::glance::fleet::{self, Fleet, Incomplete};
+use crate::control::glance::overview;
 use crate::node::Node;
 
 /// How many keys are wanted.
@@ -35,6 +37,11 @@ pub(crate) struct HotKeyLists {
     since: Option<String>,
     consumers: Vec<ListedKey>,
     denied: Vec<ListedKey>,
+    /// Why something is missing, each with a sentence: `database` or `store`, which does not answer, so that these are the keys
+    /// of the node that answers alone; `keys`, of which there are more than nodes count and name to each other.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = Object)]
+    incomplete: Incomplete,
 }
 
 /// A busy key.
@@ -64,7 +71,7 @@ impl From<KeyCount> for ListedKey {
 /// `GET /overview`
 pub(in crate::control::api) fn now(call: ApiCall) -> Answering {
     Box::pin(async move {
-        let body = overview::overview(&call.node, call.control(), call.principal(), call.now).await?;
+        let body = overview::overview(&call.node, call.control(), call.principal(), call.now).await;
         Ok(ApiAnswer::json(&body))
     })
 }
@@ -72,7 +79,7 @@ pub(in crate::control::api) fn now(call: ApiCall) -> Answering {
 /// `GET /history`
 pub(in crate::control::api) fn last_hour(call: ApiCall) -> Answering {
     Box::pin(async move {
-        let body = overview::history(&call.node, call.control(), call.principal()).await?;
+        let body = overview::history(&call.node, call.control(), call.principal()).await;
         Ok(ApiAnswer::json(&body))
     })
 }
@@ -81,20 +88,36 @@ pub(in crate::control::api) fn last_hour(call: ApiCall) -> Answering {
 pub(in crate::control::api) fn hot_keys(call: ApiCall) -> Answering {
     Box::pin(async move {
         let most = call.query.integer("limit").map_or(KEYS_DEFAULT, |most| most as usize);
-        let nodes = fleet::nodes(&call.node, call.control()).await?;
+        let fleet = fleet::fleet(&call.node, call.control()).await;
         let rules = call.node.limiter().rules();
-        let listed = |keys: Vec<KeyCount>| {
-            let seen = keys.into_iter().filter(|key| key.is_seen_by(call.principal(), rules.tenants()));
-            seen.take(most).map(ListedKey::from).collect()
-        };
-        let busy = || nodes.iter().map(|node| &node.figures.busy);
-        Ok(ApiAnswer::json(&HotKeyLists {
-            since: busy().filter_map(BusyFigures::since).min().map(rfc3339),
-            consumers: listed(KeyCounts::sum(busy().map(|busy| &busy.consumers))),
-            denied: listed(KeyCounts::sum(busy().map(|busy| &busy.denied))),
-        }))
+        Ok(ApiAnswer::json(&HotKeyLists::of(&fleet, call.principal(), &rules, most)))
     })
 }
+
+impl HotKeyLists {
+    /// So many keys of each kind, as a caller may see them.
+    fn of(fleet: &Fleet, caller: &Principal, rules: &RuleSet, most: usize) -> HotKeyLists {
+        let mut incomplete = fleet.incomplete.clone();
+        let mut listed = |counts: &KeyCounts| -> Vec<ListedKey> {
+            let seen = counts.keys.iter().filter(|key| key.is_seen_by(caller, rules));
+            let listed: Vec<ListedKey> = seen.take(most).cloned().map(ListedKey::from).collect();
+            // Whoever sees all keys gets the busiest of all; whoever sees some of them, those that nodes count and name.
+            if caller.tenant.is_some() && listed.len() < most && counts.others_at_most > 0 {
+                incomplete.insert("keys".to_owned(), KEYS_NOTE.to_owned());
+            }
+            listed
+        };
+        HotKeyLists {
+            since: fleet.busy.since().map(rfc3339),
+            consumers: listed(&fleet.busy.consumers),
+            denied: listed(&fleet.busy.denied),
+            incomplete,
+        }
+    }
+}
+
+const KEYS_NOTE: &str =
+    "more keys are used than nodes count and name to each other: some that are less busy may be missing";
 
 /// `GET /stream`
 pub(in crate::control::api) fn stream(call: ApiCall) -> Answering {
@@ -129,14 +152,9 @@ async fn send_overviews(
         }
         let Some(control) = node.control() else { return };
         let now = node.clock().wall();
-        let event = match overview::overview(&node, control, &caller, now).await {
-            Ok(body) => {
-                let body = serde_json::to_string(&body).unwrap_or_default();
-                format!("event: overview\ndata: {body}\n\n")
-            }
-            // A line that readers ignore, and that shows them that the connection lives.
-            Err(error) => format!(": {}\n\n", error.to_string().replace(['\r', '\n'], " ")),
-        };
+        let body = overview::overview(&node, control, &caller, now).await;
+        let body = serde_json::to_string(&body).unwrap_or_default();
+        let event = format!("event: overview\ndata: {body}\n\n");
         if events.send(Bytes::from(event)).await.is_err() {
             return;
         }

@@ -52,13 +52,12 @@ pub(in crate::control::api) fn list(call: ApiCall) -> Answering {
         let Some(database) = call.control().database() else {
             return Ok(without_database(&call, wanted, has).await);
         };
-        let seen_after = unix_millis(call.now).plus(-FORGOTTEN_AFTER_MILLIS);
         let limit = if searched.is_some() { PAGE_MAX } else { wanted as u64 };
         let mut page =
             PageRequest { limit: limit as u32, cursor: call.query.get("cursor").map(str::to_owned) };
         let mut items = Vec::new();
         loop {
-            let found = database.nodes(seen_after, &page).await?;
+            let found = database.nodes(FORGOTTEN_AFTER_MILLIS, &page).await?;
             for node in found.items.iter().filter(|node| has(node)) {
                 if items.len() == wanted {
                     let last = items.last().map(|node: &ListedNode| node.id.clone());
@@ -80,6 +79,8 @@ async fn without_database(call: &ApiCall, wanted: usize, has: impl Fn(&NodeRepor
     let mut nodes: Vec<NodeReport> = match call.node.shared() {
         Some(shared) => {
             let told = fleet::told_through_redis(shared, FORGOTTEN_AFTER_MILLIS, own.seen).await;
+            // If Redis does not answer, each node lists itself.
+            let told = told.unwrap_or_default();
             told.into_iter().map(|node| node.report).filter(|node| node.id != own.id).collect()
         }
         None => Vec::new(),
