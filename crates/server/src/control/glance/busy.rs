@@ -142,7 +142,7 @@ impl KeyCounts {
     /// The sum over several nodes, highest first. A node that does not tell of a key may have counted it as often as the
     /// least of its others: so much is added to the count and to its error. Keys that are too long and are shown alike are
     /// summed too.
-    fn sum<'n>(nodes: impl Iterator<Item = &'n KeyCounts>) -> KeyCounts {
+    pub(crate) fn sum<'n>(nodes: impl Iterator<Item = &'n KeyCounts>) -> KeyCounts {
         let mut sums: BTreeMap<(&str, &str), NodeSum> = BTreeMap::new();
         let mut all_others = 0_u64;
         for node in nodes {

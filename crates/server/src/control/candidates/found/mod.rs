@@ -270,8 +270,7 @@ impl FoundDifferences {
             sum.by_others = others.fold(sum.by_others, u64::saturating_add);
             sum.by_limit = by_count.into_iter().collect();
         }
-        let others_at_most = counts.iter().map(KeyCounts::others_at_most).fold(0, u64::saturating_add);
-        sum.set_keys(KeyCounts::new(KeyCounts::sum(counts.iter()), others_at_most));
+        sum.set_keys(KeyCounts::sum(counts.iter()));
         sum
     }
 }
