@@ -16,6 +16,10 @@ use tokio::sync::{MutexGuard, Notify, watch};
 /// How often the carrier is asked for its last sequence: one small read.
 const POLL_PAUSE: Duration = Duration::from_millis(200);
 
+/// How many readings in a row the start of a node waits for that fail: one that fails because the machine is busy is tried
+/// again, and a carrier that is down does not delay the start for long.
+const FIRST_READINGS: u32 = 3;
+
 /// The pause after a wake-up, so that many of them do not become as many questions.
 const WAKE_PAUSE: Duration = Duration::from_millis(10);
 
@@ -61,8 +65,17 @@ pub(super) struct FollowedPlace {
     turn: tokio::sync::Mutex<()>,
     /// There may be news.
     woken: Notify,
-    /// Has everything been read once, and is it in force?
-    loaded: watch::Sender<bool>,
+    first: watch::Sender<FirstReading>,
+}
+
+/// Has everything been read once, and is it in force?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FirstReading {
+    /// Not yet, and so many attempts have failed.
+    Pending {
+        failed: u32,
+    },
+    Done,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -78,7 +91,7 @@ impl Default for FollowedPlace {
             seen: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
             woken: Notify::new(),
-            loaded: watch::Sender::new(false),
+            first: watch::Sender::new(FirstReading::Pending { failed: 0 }),
         }
     }
 }
@@ -112,6 +125,14 @@ impl FollowedPlace {
 
     /// Reads what is new. The caller has the turn.
     pub(super) async fn read<C: Carried>(&self, carried: &C, now: Nanos) -> Result<(), C::Error> {
+        let read = self.read_pages(carried, now).await;
+        if read.is_err() {
+            self.note_failed();
+        }
+        read
+    }
+
+    async fn read_pages<C: Carried>(&self, carried: &C, now: Nanos) -> Result<(), C::Error> {
         let mut seen = self.start(now);
         // Filled anew if the epoch changes; put in place as a whole.
         let mut anew: Option<Vec<C::News>> = None;
@@ -145,19 +166,32 @@ impl FollowedPlace {
 
     /// Notes that everything has been read once, and is in force.
     pub(super) fn note_loaded(&self) {
-        self.loaded.send_replace(true);
+        self.first.send_replace(FirstReading::Done);
+    }
+
+    /// Notes that an attempt to read has failed; later ones than the first reading do not matter.
+    fn note_failed(&self) {
+        self.first.send_modify(|first| {
+            if let FirstReading::Pending { failed } = first {
+                *failed = failed.saturating_add(1);
+            }
+        });
     }
 
     /// Has everything been read once?
     pub(super) fn is_loaded(&self) -> bool {
-        *self.loaded.borrow()
+        *self.first.borrow() == FirstReading::Done
     }
 
-    /// Waits until everything has been read once.
+    /// Waits until everything has been read once, or the carrier does not answer.
     pub(super) async fn loaded(&self) {
-        let mut loaded = self.loaded.subscribe();
+        let mut first = self.first.subscribe();
+        let is_over = |first: &FirstReading| match first {
+            FirstReading::Pending { failed } => *failed >= FIRST_READINGS,
+            FirstReading::Done => true,
+        };
         // The sender lives as long as this.
-        let _ended = loaded.wait_for(|loaded| *loaded).await;
+        let _ended = first.wait_for(is_over).await;
     }
 
     /// From where to read.
@@ -198,6 +232,8 @@ impl FollowLog {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+
+    use futures_util::FutureExt;
 
     use super::*;
 
@@ -282,6 +318,28 @@ mod tests {
         assert_eq!(names.known(), ["c", "d", "e"]);
         place.read(&names, at(4 + 60 * 60)).await.unwrap();
         assert_eq!(names.known(), ["d", "e"]);
+    }
+
+    #[tokio::test]
+    async fn the_start_waits_for_a_first_reading_but_not_for_a_carrier_that_is_away() {
+        let is_over = |place: &FollowedPlace| place.loaded().now_or_never().is_some();
+        let mut names = Names { is_away: true, ..Names::default() };
+        let (away, back) = (FollowedPlace::default(), FollowedPlace::default());
+        for _ in 0..3 {
+            assert!(!is_over(&away) && !away.is_loaded());
+            assert_eq!(away.read(&names, Nanos::ZERO).await, Err("away"));
+        }
+        assert!(is_over(&away) && !away.is_loaded());
+        // Once is no reason to begin without it.
+        assert_eq!(back.read(&names, Nanos::ZERO).await, Err("away"));
+        names.is_away = false;
+        back.read(&names, Nanos::ZERO).await.unwrap();
+        assert!(!is_over(&back), "it is not in force yet");
+        back.note_loaded();
+        assert!(is_over(&back) && back.is_loaded());
+        names.is_away = true;
+        assert_eq!(back.read(&names, Nanos::ZERO).await, Err("away"));
+        assert!(back.is_loaded());
     }
 
     #[tokio::test(start_paused = true)]
