@@ -37,6 +37,9 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Reading the counters of very many limits takes long. The pause after it is at least so many times as long, so that
 /// watching never takes more than a small part of a processor.
 const PAUSE_FACTOR: u32 = 50;
+/// But at most this long: a reading may have taken long because the machine was busy with something else, and the other nodes
+/// must not take a node for gone that pauses.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// The figures of this node.
 #[derive(Debug)]
@@ -112,7 +115,7 @@ pub(super) async fn watch(node: Arc<Node>) {
             }
         }
         before = reading.or(before);
-        tokio::time::sleep((took * PAUSE_FACTOR).saturating_sub(INTERVAL)).await;
+        tokio::time::sleep((took * PAUSE_FACTOR).min(PAUSE_MAX).saturating_sub(INTERVAL)).await;
     }
 }
 
