@@ -1,6 +1,7 @@
 //! Candidates: drafts of the policy that decide beside the policy in force.
 
 mod fleet;
+mod stopping;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -11,4 +11,5 @@ mod lasting;
 mod looked_up;
 mod overrides;
 mod penalties;
+mod restarts;
 mod trust;
