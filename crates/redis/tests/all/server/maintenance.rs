@@ -29,17 +29,12 @@ async fn nodes(redis: &Redis) -> i64 {
 async fn a_node_is_listed_while_its_guard_is_held_and_leaves_at_shutdown() {
     let redis = Redis::start();
     let ((one, guard), (other, other_guard)) = (connect(&redis), connect(&redis));
-    until(PATIENCE, "both know of each other", async || {
-        one.health().nodes == 2 && other.health().nodes == 2
-    })
-    .await;
+    until(PATIENCE, "both know of each other", async || one.health().nodes == 2 && other.health().nodes == 2)
+        .await;
     guard.shutdown().await;
     assert_eq!(nodes(&redis).await, 1, "it has left when shutdown returns");
     drop(other_guard);
-    until(PATIENCE, "a node leaves when its guard is dropped", async || {
-        nodes(&redis).await == 0
-    })
-    .await;
+    until(PATIENCE, "a node leaves when its guard is dropped", async || nodes(&redis).await == 0).await;
 }
 
 #[test]
