@@ -69,9 +69,10 @@ def check_leases_on(cluster):
     with Fleet("hybrid", HOT, [cluster.url] * 2) as fleet:
         with Load(fleet, HOT_KEY) as load:
             time.sleep(1.5)
+            load.wait_until_overload(HOT_KEY, 40, 200)
         load.check_waits(2)
         check_envelope(load.admitted(HOT_KEY), 40, 200, fleet.bound("hot"))
-        check_rate_is_used(load.of(HOT_KEY), 200)
+        check_rate_is_used(load.of(HOT_KEY), 40, 200)
 
 
 def test_cluster():

@@ -1,5 +1,6 @@
 """Without Redis each limit follows its `on_store_error`, and servers use Redis again as soon as it returns."""
 
+import itertools
 import time
 
 from fleet import RECOVERY_S, DEFAULT_DEADLINE, Fleet, Node, settings
@@ -27,18 +28,24 @@ def admitted(node, times, **request):
 
 def check_shared(mode, fleet, send):
     """Of more than 30 requests, strict admits exactly the 30 tokens. In hybrid, unused leases are lost, and a lease is at
-    most half of what is left. A call that misses its deadline, since this machine was busy with something else, is counted
-    as an error: its token may be lost, and `on_store_error` decides instead."""
+    most half of what is left. Where a call misses its deadline, since this machine was busy with something else,
+    `on_store_error` decides instead, and its token may be lost; after some of these in a row Redis is not even asked for a
+    while. Then the same is tried again with another key."""
 
-    def errors():
-        return sum(node.metric("tidegate_store_errors_total") for node in fleet.nodes)
+    def without_store():
+        return sum(node.metric("tidegate_store_fallback_decisions_total") for node in fleet.nodes)
 
-    before = errors()
-    count = send()
-    missed = errors() - before
-    assert missed < 5, f"{missed} calls failed although Redis is there"
-    fewest = 30 if mode == "strict" else 10
-    assert fewest - missed <= count <= 30 + missed, f"{count} of 30 in {mode}, {missed} calls failed"
+    def try_once(key):
+        fleet.wait_until_it_uses_the_store()
+        before = without_store()
+        count = send(key)
+        missed = without_store() - before
+        fewest = 30 if mode == "strict" else 10
+        assert fewest - missed <= count <= 30 + missed, f"{count} of 30 in {mode}, {missed} decided without Redis"
+        return missed < 5
+
+    keys = (f"key-{number}" for number in itertools.count())
+    wait_for("Redis to decide nearly all requests", lambda: try_once(next(keys)))
 
 
 def check_without_store(fleet):
@@ -73,7 +80,7 @@ def test_each_limit_does_what_it_says():
             check_without_store(fleet)
             store.start()
             fleet.wait_until_it_uses_the_store()
-            check_shared(mode, fleet, lambda: sum(node.admits(plan="back") for node in fleet.nodes * 12))
+            check_shared(mode, fleet, lambda key: sum(node.admits(plan=key) for node in fleet.nodes * 12))
             for node in fleet.nodes:
                 lines = [line for line in node.output().splitlines() if "store" in line.lower() or "redis" in line.lower()]
                 assert len(lines) < 20, "a line for each change, not for each request:\n" + "\n".join(lines)
@@ -97,9 +104,10 @@ def test_what_is_known_of_busy_keys_does_not_hide_an_outage():
                 # Leases and remembered denials from before have expired by then.
                 gone = time.monotonic() + 0.4
                 time.sleep(1)
+                wait_for("enough requests", lambda load=load, gone=gone: len(load.of(busy, since=gone)) > 100)
             exchanges = load.of(busy, since=gone)
             admitted = sum(one.allowed for one in exchanges)
-            assert admitted == len(exchanges) > 100, f"{admitted} of {len(exchanges)} admitted in {mode}"
+            assert admitted == len(exchanges), f"{admitted} of {len(exchanges)} admitted in {mode}"
 
 
 def test_start_without_redis():
@@ -116,7 +124,7 @@ def test_start_without_redis():
             assert node.metric("tidegate_store_up") == 0
             with RedisServer(port=port) as store:
                 fleet.wait_until_it_uses_the_store()
-                check_shared(mode, fleet, lambda node=node: admitted(node, 40, user="late"))
+                check_shared(mode, fleet, lambda key, node=node: admitted(node, 40, user=key))
                 assert len(store.call("KEYS", "*")) >= 2, "a bucket, and the heartbeats"
 
 
@@ -130,7 +138,7 @@ def test_start_without_redis_where_a_limit_is_closed():
         assert node.admits(user="a")
         with RedisServer(port=port):
             fleet.wait_until_it_uses_the_store()
-            assert node.admits(plan="a")
+            wait_for("a decision by Redis", lambda: node.admits(plan="a"))
 
 
 def test_start_with_a_redis_that_never_answers():
@@ -150,7 +158,7 @@ def test_a_server_that_refuses():
     with RedisServer("--maxmemory-policy", "noeviction") as store:
         with Fleet("strict", WITH_CLOSED, [store.url], DEFAULT_DEADLINE) as fleet:
             node = fleet.nodes[0]
-            assert node.admits(plan="a")
+            wait_for("a decision by Redis", lambda: node.admits(plan="a"))
             store.call("CONFIG", "SET", "maxmemory", "1")
             assert wait_for("refusals", lambda: node.check(plan="b")[0] == 503)
             assert node.admits(user="b"), "the local share decides"

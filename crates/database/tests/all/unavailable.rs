@@ -41,7 +41,7 @@ impl WriteLock {
 }
 
 async fn a_database_that_is_locked_is_not_available_until_it_is_free(test: &TestDatabase) {
-    let options = DatabaseOptions { deadline: Duration::from_millis(300), ..DatabaseOptions::default() };
+    let options = DatabaseOptions { deadline: Duration::from_secs(1), ..DatabaseOptions::default() };
     let db = Database::open(&test.url, options).await.unwrap();
     let lock = WriteLock::take(test).await;
     for number in 1..=3 {

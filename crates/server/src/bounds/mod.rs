@@ -242,8 +242,8 @@ pub const LIVE_SHARED_MAX: usize = 100_000;
 pub const OTHER_LIMITS_MAX: usize = 100;
 /// Buckets of one override that are written in its numbers when it is added or ends.
 pub const RENUMBERED_BUCKETS_MAX: usize = 1_024;
-/// How long the start of a server waits for the live entries.
-pub const LIVE_ENTRIES_WAIT: Duration = Duration::from_millis(500);
+/// How long the start of a server waits for the live entries, as long as whoever keeps them has not failed to answer.
+pub const LIVE_ENTRIES_WAIT: Duration = Duration::from_secs(3);
 /// Candidates that decide beside the policy at once.
 pub const CANDIDATES_MAX: usize = 4;
 /// Candidates that are kept with what was found, those that have ended included. One more makes the oldest of these be

@@ -221,7 +221,10 @@ fn live_actions() -> Vec<Row> {
              is taken from them",
             number(RENUMBERED_BUCKETS_MAX),
         ),
-        ("time that the start waits for the live entries", seconds(LIVE_ENTRIES_WAIT)),
+        (
+            "time that the start waits for the live entries, unless reading them fails",
+            seconds(LIVE_ENTRIES_WAIT),
+        ),
         ("candidates at once", number(CANDIDATES_MAX)),
         (
             "candidates that are kept, with those that have ended; one more makes the oldest of these be forgotten",

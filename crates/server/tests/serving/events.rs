@@ -60,7 +60,7 @@ fn what_happened_is_in_the_file_when_the_server_has_stopped_and_adds_up() {
     let allow = "allow: [{ \"header:x-api-key\": partner-key, reason: partner }]\n";
     home.write("policy.yaml", &format!("{}{allow}", policy(3)));
     server.logged(&["policy reloaded", "version=2"]);
-    within(Duration::from_secs(5), "changes are written at once", || !lines(&home).is_empty());
+    within(Duration::from_secs(20), "changes are written at once", || !lines(&home).is_empty());
     server.signal(Signal::TERM);
     assert_eq!(server.ended().code(), Some(0));
 
@@ -172,7 +172,7 @@ fn violations_count_after_a_restart() {
     let reports = |server: &Server| users.map(|user| trust_of(server, user));
     let is_told = || violations(&reports(&server)) == [3, 1, 0, 0, 0, 1, 1];
     within(
-        Duration::from_secs(5),
+        Duration::from_secs(20),
         "scores follow violations when the ones that are kept have ended",
         is_told,
     );

@@ -146,10 +146,9 @@ fn a_single_burst_is_told(mode: &str, rate: u32) {
 #[test]
 fn a_warning_is_told_though_its_client_has_gone() {
     let redis = Redis::start();
-    let settings = redis.settings("strict").replace("500ms", "10s");
     let policy = "version: 1\nlimits: []\n\
                   bursts: [{ name: b, key: [user], window: 24h, threshold: 5, penalty: 60s }]\n";
-    let (server, _home) = serve(&settings, policy);
+    let (server, _home) = serve(&redis.settings("strict"), policy);
     let warned = || metric(&server, r#"tidegate_burst_actions_total{action="warned"}"#);
     let body = r#"{"user":"a"}"#;
     for _ in 0..5 {

@@ -16,7 +16,7 @@ fn two_busy_servers_stay_within_the_bound_and_seldom_ask() {
     let redis = Redis::start();
     // Hybrid mode by `store.mode`, the other spelling.
     let settings = format!(
-        "store: {{ redis: {{ url: \"redis://127.0.0.1:{}\", deadline: 500ms }}, max_keys: 10000, mode: hybrid }}\n\
+        "store: {{ redis: {{ url: \"redis://127.0.0.1:{}\", deadline: 10s }}, max_keys: 10000, mode: hybrid }}\n\
          rate_limit_sync: {{ enabled: true, backend: redis, sync_interval_ms: 100 }}\n",
         redis.port
     );
@@ -42,7 +42,7 @@ fn two_busy_servers_stay_within_the_bound_and_seldom_ask() {
     assert!(admitted >= 2000, "{admitted}");
     let calls = metric(&one, "tidegate_store_calls_total") + metric(&other, "tidegate_store_calls_total");
     assert!(calls < 20_000.0 / 5.0, "{calls} calls for 20,000 decisions");
-    within(Duration::from_secs(5), "both know both", || {
+    within(Duration::from_secs(20), "both know both", || {
         [&one, &other].iter().all(|server| metric(server, "tidegate_nodes") == 2.0)
     });
 }

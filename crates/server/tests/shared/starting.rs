@@ -17,7 +17,7 @@ fn a_server_without_its_redis_serves_and_heals_by_itself() {
     let (status, body) = admin(&server, "/readyz");
     assert!(status == 200 && body.contains("\"store\""), "{status} {body}");
     redis.restart();
-    within(Duration::from_secs(2), "the store is up", || metric(&server, "tidegate_store_up") == 1.0);
+    within(Duration::from_secs(20), "the store is up", || metric(&server, "tidegate_store_up") == 1.0);
     server.logged(&["the store answers again"]);
     let admitted = (0..3).filter(|_| admits(&server, "a")).count();
     assert_eq!(admitted, 2, "on Redis nothing was used");

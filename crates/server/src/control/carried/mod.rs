@@ -19,6 +19,10 @@ use tokio::sync::{MutexGuard, Notify, watch};
 /// How often the carrier is asked for its last sequence: one small read.
 const POLL_PAUSE: Duration = Duration::from_millis(200);
 
+/// How many readings in a row the start of a node waits for that fail: one that fails because the machine is busy is tried
+/// again, and a carrier that is down does not delay the start for long.
+const FIRST_READINGS: u32 = 3;
+
 /// The pause after a wake-up, so that many of them do not become as many questions.
 const WAKE_PAUSE: Duration = Duration::from_millis(10);
 
@@ -68,8 +72,17 @@ pub(super) struct FollowedPlace {
     turn: tokio::sync::Mutex<()>,
     /// There may be news.
     woken: Notify,
-    /// Has everything been read once, and is it in force?
-    loaded: watch::Sender<bool>,
+    first: watch::Sender<FirstReading>,
+}
+
+/// Has everything been read once, and is it in force?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FirstReading {
+    /// Not yet, and so many attempts have failed.
+    Pending {
+        failed: u32,
+    },
+    Done,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,7 +103,7 @@ impl Default for FollowedPlace {
             seen: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
             woken: Notify::new(),
-            loaded: watch::Sender::new(false),
+            first: watch::Sender::new(FirstReading::Pending { failed: 0 }),
         }
     }
 }
@@ -124,6 +137,14 @@ impl FollowedPlace {
 
     /// Reads what is new. The caller has the turn.
     pub(super) async fn read<C: Carried>(&self, carried: &C, now: Nanos) -> Result<(), C::Error> {
+        let read = self.read_pages(carried, now).await;
+        if read.is_err() {
+            self.note_failed();
+        }
+        read
+    }
+
+    async fn read_pages<C: Carried>(&self, carried: &C, now: Nanos) -> Result<(), C::Error> {
         let SeenNews { mut head, mut read, is_doubted, .. } = self.start(now);
         // What is read from the beginning; put in place as a whole.
         let (mut anew, mut is_sure) = (is_doubted.then(Vec::<C::News>::new), false);
@@ -166,19 +187,32 @@ impl FollowedPlace {
 
     /// Notes that everything has been read once, and is in force.
     pub(super) fn note_loaded(&self) {
-        self.loaded.send_replace(true);
+        self.first.send_replace(FirstReading::Done);
+    }
+
+    /// Notes that an attempt to read has failed; later ones than the first reading do not matter.
+    fn note_failed(&self) {
+        self.first.send_modify(|first| {
+            if let FirstReading::Pending { failed } = first {
+                *failed = failed.saturating_add(1);
+            }
+        });
     }
 
     /// Has everything been read once?
     pub(super) fn is_loaded(&self) -> bool {
-        *self.loaded.borrow()
+        *self.first.borrow() == FirstReading::Done
     }
 
-    /// Waits until everything has been read once.
+    /// Waits until everything has been read once, or the carrier does not answer.
     pub(super) async fn loaded(&self) {
-        let mut loaded = self.loaded.subscribe();
+        let mut first = self.first.subscribe();
+        let is_over = |first: &FirstReading| match first {
+            FirstReading::Pending { failed } => *failed >= FIRST_READINGS,
+            FirstReading::Done => true,
+        };
         // The sender lives as long as this.
-        let _ended = loaded.wait_for(|loaded| *loaded).await;
+        let _ended = first.wait_for(is_over).await;
     }
 
     /// From where to read.

@@ -1,5 +1,6 @@
 use std::collections::{BTreeMap, VecDeque};
 
+use futures_util::FutureExt;
 use proptest::prelude::*;
 
 use super::*;
@@ -206,6 +207,28 @@ proptest! {
             prop_assert_eq!(&*names.known.lock().unwrap(), &names.there());
         }
     }
+}
+
+#[tokio::test]
+async fn the_start_waits_for_a_first_reading_but_not_for_a_carrier_that_is_away() {
+    let is_over = |place: &FollowedPlace| place.loaded().now_or_never().is_some();
+    let mut names = Names { is_away: true, ..Names::default() };
+    let (away, back) = (FollowedPlace::default(), FollowedPlace::default());
+    for _ in 0..3 {
+        assert!(!is_over(&away) && !away.is_loaded());
+        assert_eq!(away.read(&names, Nanos::ZERO).await, Err("away"));
+    }
+    assert!(is_over(&away) && !away.is_loaded());
+    // Once is no reason to begin without it.
+    assert_eq!(back.read(&names, Nanos::ZERO).await, Err("away"));
+    names.is_away = false;
+    back.read(&names, Nanos::ZERO).await.unwrap();
+    assert!(!is_over(&back), "it is not in force yet");
+    back.note_loaded();
+    assert!(is_over(&back) && back.is_loaded());
+    names.is_away = true;
+    assert_eq!(back.read(&names, Nanos::ZERO).await, Err("away"));
+    assert!(back.is_loaded());
 }
 
 #[tokio::test(start_paused = true)]

@@ -46,6 +46,9 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const PAUSE_FACTOR: u32 = 50;
 /// How long what was read of other nodes is used again: all who look at the same time cost one reading.
 const FRESH: Nanos = Nanos::from_millis(500);
+/// But at most this long: a reading may have taken long because the machine was busy with something else, and the other nodes
+/// must not take a node for gone that pauses.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// The figures of this node, and those of the fleet as they were read last.
 #[derive(Debug)]
@@ -205,7 +208,7 @@ pub(super) async fn watch(node: Arc<Node>) {
         let began = node.clock().now();
         on_own_thread(&node, Glance::count).await;
         let took = Duration::from(node.clock().now().saturating_sub(began));
-        tokio::time::sleep(INTERVAL.max(took * PAUSE_FACTOR)).await;
+        tokio::time::sleep((took * PAUSE_FACTOR).clamp(INTERVAL, PAUSE_MAX)).await;
     }
 }
 

@@ -111,7 +111,7 @@ impl LiveBoard {
         self.forced_kill_switch.store(on, Ordering::Relaxed);
     }
 
-    /// Waits until the entries have been read once.
+    /// Waits until the entries have been read once, or whoever keeps them does not answer.
     pub(crate) async fn loaded(&self) {
         self.place.loaded().await;
     }

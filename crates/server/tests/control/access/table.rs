@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
 use tidegate_database::DatabaseKind;
 
+use super::asked::{self, Asked};
 use super::client::{Controlled, ask};
 use crate::control::place::{Place, on_both};
 
@@ -20,11 +20,12 @@ enum Sent {
 /// The statuses for viewer, operator, editor and admin.
 type ByRole = [u16; 4];
 
+#[derive(Clone, Copy)]
 struct Row {
     /// The method and the path, as in the OpenAPI document.
     route: &'static str,
     /// The path to ask for. `{tenant}` is a tenant inside or outside of the subtree; `{token}`, `{live}`, `{override}`,
-    /// `{penalty}` and `{candidate}` are new ones, of that tenant if they can be of one.
+    /// `{penalty}`, `{candidate}`, `{child}` and the names of collections are new ones, of that tenant if they can be of one.
     path: &'static str,
     /// The body, with the same places.
     sent: Sent,
@@ -66,15 +67,16 @@ const EMPTY: Sent = Json("{}");
 const SAME: Sent = Patch("{}");
 const TRIAL: Sent = Json("{\"policy\":\"version: 1\\nlimits: []\\n\",\"trace\":\"\"}");
 const ASKED: Sent = Json("{\"request\":{\"tenant\":\"{tenant}\"}}");
-const WHO: Sent = Json("{\"who\":{\"tenant\":\"{tenant}\",\"user\":\"nobody\"}}");
+const WHO: Sent = Json(asked::WHO);
 const GRANT: Sent =
     Json("{\"request\":{\"tenant\":\"{tenant}\"},\"limit\":\"tenant:{tenant}\",\"tokens\":1}");
-const OTHER_NUMBERS: Sent = Json(
-    "{\"who\":{\"tenant\":\"{tenant}\",\"user\":\"nobody\"},\"limit\":\"tenant:{tenant}\",\"multiplier\":2}",
-);
+const OTHER_NUMBERS: Sent = Json(asked::OTHER_NUMBERS);
 const OFF: Sent = Json("{\"state\":\"off\"}");
 const OUTCOMES: Sent = Json("{\"outcomes\":[{\"user\":\"42\",\"successes\":1}]}");
-const FACTS: Sent = Json("{\"facts\":[]}");
+const FACTS: Sent = Json("{\"facts\":[{\"user\":\"42\",\"email_verified\":true}]}");
+/// No collection has such entries, so that those who may write change nothing.
+const NO_ENTRY: Sent = Json("{\"nope\":1}");
+const NO_TENANT: Sent = Json("{\"parent\":\"acme\",\"nope\":1}");
 const RULES: Sent = Yaml("rules: []\n");
 const TOKEN: Sent = Json("{\"role\":\"viewer\",\"tenant\":\"{tenant}\"}");
 
@@ -92,7 +94,7 @@ fn row(
 
 /// One line for each route.
 fn table() -> Vec<Row> {
-    [of_the_system(), of_collections(), of_tenants_and_versions(), of_live_state()]
+    [of_the_system(), of_collections(), of_entries_that_exist(), of_tenants_and_versions(), of_live_state()]
         .into_iter()
         .flatten()
         .collect()
@@ -159,6 +161,32 @@ fn of_collections() -> Vec<Row> {
     ]
 }
 
+/// The same routes of collections as above: whoever may not write an entry gets the same where there is none and where there
+/// is one, which is made under this name when it is asked for.
+#[rustfmt::skip]
+fn of_entries_that_exist() -> Vec<Row> {
+    let of = |routes: [&'static str; 4], path| {
+        [
+            row(routes[0], path, Nothing, 401, all(200), all(404), all(404)),
+            row(routes[1], path, NO_ENTRY, 401, editor(422), editor(404), editor(404)),
+            row(routes[2], path, SAME, 401, editor(200), editor(404), editor(404)),
+            row(routes[3], path, Nothing, 401, editor(200), editor(404), editor(404)),
+        ]
+    };
+    let mut rows = [
+        of(["GET /limits/{name}", "PUT /limits/{name}", "PATCH /limits/{name}", "DELETE /limits/{name}"], "/limits/{limits}"),
+        of(["GET /routes/{id}", "PUT /routes/{id}", "PATCH /routes/{id}", "DELETE /routes/{id}"], "/routes/{routes}"),
+        of(["GET /upstreams/{name}", "PUT /upstreams/{name}", "PATCH /upstreams/{name}", "DELETE /upstreams/{name}"], "/upstreams/{upstreams}"),
+        of(["GET /allow/{id}", "PUT /allow/{id}", "PATCH /allow/{id}", "DELETE /allow/{id}"], "/allow/{allow}"),
+        of(["GET /block/{id}", "PUT /block/{id}", "PATCH /block/{id}", "DELETE /block/{id}"], "/block/{block}"),
+        of(["GET /bursts/{name}", "PUT /bursts/{name}", "PATCH /bursts/{name}", "DELETE /bursts/{name}"], "/bursts/{bursts}"),
+    ]
+    .concat();
+    rows.push(row("PUT /tenants/{id}", "/tenants/{tenant}", NO_TENANT, 401, editor(422), editor(422), editor(404)));
+    rows.push(row("DELETE /tenants/{id}", "/tenants/{child}", Nothing, 401, editor(200), editor(200), editor(404)));
+    rows
+}
+
 #[rustfmt::skip]
 fn of_tenants_and_versions() -> Vec<Row> {
     vec![
@@ -216,74 +244,9 @@ fn of_live_state() -> Vec<Row> {
     ]
 }
 
-/// A server, and what makes the objects that are asked for.
-struct Asked {
-    server: Controlled,
-    /// A token of an operator of `acme`. Restricted tokens end only what such a token has added.
-    operator: String,
-}
-
-impl Asked {
-    /// The id of what a POST creates, by whoever may create it for this tenant.
-    fn created(&self, path: &str, tenant: &str, body: &str) -> String {
-        let creator = if tenant == "shop" { &self.operator } else { &self.server.admin };
-        let body = serde_json::from_str(&body.replace("{tenant}", tenant)).expect("it is JSON");
-        id_of(&self.server.call(creator, "POST", path, Some(body)).expect(201).json())
-    }
-
-    /// A candidate with the policy in force, so that promoting it changes nothing.
-    fn candidate(&self) -> String {
-        let bearer = format!("Bearer {}", self.server.admin);
-        let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/yaml")];
-        let policy = self.server.call(&self.server.admin, "GET", "/policy", None).expect(200).body;
-        id_of(&ask(self.server.address(), "POST", "/api/v1/candidates", &headers, &policy).expect(201).json())
-    }
-
-    /// A penalty: one that is left, or one of a user who has had none, since a window has one offence of each at most.
-    fn penalty(&self) -> String {
-        let burst = json!({ "name": "burst", "key": ["user"], "window": "1h", "threshold": 1 });
-        let added = self.server.call(&self.server.admin, "POST", "/bursts", Some(burst));
-        assert!([201, 409].contains(&added.status), "it is new or there: {added:?}");
-        let listed = || self.server.call(&self.server.admin, "GET", "/penalties", None).expect(200).json();
-        let mut users = 0_u32;
-        loop {
-            if let Some(penalty) = listed()["items"].as_array().and_then(|items| items.first()) {
-                return id_of(penalty);
-            }
-            assert!(users < 100, "two requests of one user are a burst");
-            let (headers, body) =
-                ([("Content-Type", "application/json")], json!({ "user": format!("hasty-{users}") }));
-            for _ in 0..2 {
-                ask(self.server.server.socket("http"), "POST", "/v1/check", &headers, &body.to_string());
-            }
-            users += 1;
-        }
-    }
-
-    /// The path of a row for a tenant, with a new object if it names one.
-    fn path(&self, row: &Row, tenant: &str) -> String {
-        let filled = row.path.replace("{tenant}", tenant);
-        let Some((_, rest)) = filled.split_once('{') else { return filled };
-        let (kind, _) = rest.split_once('}').expect("a place in braces");
-        let id = match (kind, WHO, OTHER_NUMBERS) {
-            ("token", ..) => self.server.token("viewer", Some(tenant)).0,
-            ("live", Json(who), _) => self.created("/keys/block", tenant, who),
-            ("override", _, Json(numbers)) => self.created("/overrides", tenant, numbers),
-            ("penalty", ..) => self.penalty(),
-            ("candidate", ..) => self.candidate(),
-            _ => panic!("{}: what is {kind}?", row.path),
-        };
-        filled.replace(&format!("{{{kind}}}"), &id)
-    }
-}
-
-fn id_of(object: &Value) -> String {
-    object["id"].as_str().expect("it has an id").to_owned()
-}
-
 /// Asks as one role, for what belongs to one tenant.
 fn status(asked: &Asked, row: &Row, token: Option<&str>, tenant: &str) -> u16 {
-    let (server, path) = (&asked.server, asked.path(row, tenant));
+    let (server, path) = (&asked.server, asked.path(row.path, tenant));
     let filled = |text: &str| text.replace("{tenant}", tenant);
     let (method, _) = row.route.split_once(' ').expect("a method and a path");
     // A stream does not end, so only its head is asked for.

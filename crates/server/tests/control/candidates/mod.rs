@@ -2,6 +2,7 @@
 
 mod away;
 mod fleet;
+mod stopping;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -18,7 +18,7 @@ pub(in crate::control) const PATIENCE: Duration = Duration::from_secs(15);
 const TOKEN: &str = "token-of-the-fleet-0123456789abcdef";
 
 /// Five requests an hour for each user, more for trusted ones, and detectors of bursts: one whose penalties are warnings
-/// for as long as a test runs, and one that has a second window, which blocks, soon.
+/// for as long as a test runs, one that has a second window, which blocks, soon, and one whose penalties end soon.
 const POLICY: &str = "version: 1
 adaptive: { trust: true }
 limits:
@@ -31,6 +31,7 @@ limits:
 bursts:
 - { name: burst, key: [ip], window: 60s, threshold: 5, penalty: 600s }
 - { name: quick, key: [client], window: 1s, threshold: 5, penalty: 600s }
+- { name: brief, key: [\"header:x-brief\"], window: 1s, threshold: 5, penalty: 6s }
 tenants:
 - { id: slow, rate_limit: { sustained: { rate: 1, window: hour } } }
 ";

@@ -12,4 +12,5 @@ mod looked_up;
 mod lost;
 mod overrides;
 mod penalties;
+mod restarts;
 mod trust;

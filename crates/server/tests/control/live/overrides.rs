@@ -54,16 +54,21 @@ fn an_override_is_in_force_everywhere_until_it_is_removed() {
             });
             let path = fleet.add(0, &body);
             fleet.all_show(12, &request);
-            // On one store, a bucket keeps its tokens and a window its count.
-            if shared != Shared::Database {
-                let left = if name == "per-user" { 4 } else { 11 };
-                assert_eq!(limit(&fleet.peek(last, &request)), (12, left), "{shared:?}: {name}");
-            }
+            // A bucket keeps its tokens, at most the burst, and a window its count. A node that counts for itself has counted
+            // nothing unless it was asked.
+            let counting = if shared == Shared::Database { 0 } else { last };
+            let keeps = |decision: Value, of: u64, used: u64, bucket: u64| {
+                let left = if name == "per-user" { bucket } else { of - used };
+                assert_eq!(limit(&decision), (of, left), "{shared:?}: {name}");
+            };
+            keeps(fleet.peek(counting, &request), 12, 1, 4);
             assert_eq!(limit(&fleet.peek(last, &json!({ "user": "43", "path": request["path"] }))).0, 5);
             // The newest wins.
             let lowered = json!({ "who": { "user": ["42", "44"] }, "limit": name, "multiplier": 0.4 });
             let newest = fleet.add(last, &lowered);
             fleet.all_show(2, &request);
+            keeps(fleet.peek(counting, &request), 2, 1, 2);
+            keeps(fleet.check(counting, &request), 2, 2, 1);
             let shown = fleet.peek(0, &request);
             let id = newest.strip_prefix("/overrides/").expect("an id");
             assert_eq!(shown["limits"][0]["override"], id, "{shown}");
@@ -73,8 +78,10 @@ fn an_override_is_in_force_everywhere_until_it_is_removed() {
             assert_eq!(found["overrides"].as_array().map(Vec::len), Some(1), "only what applies: {found}");
             fleet.api(last, "DELETE", &newest, &Value::Null).expect(200);
             fleet.all_show(12, &request);
+            keeps(fleet.peek(counting, &request), 12, 2, 1);
             fleet.api(0, "DELETE", &path, &Value::Null).expect(200);
             fleet.all_show(5, &request);
+            keeps(fleet.peek(counting, &request), 5, 2, 1);
             assert_eq!(fleet.peek(0, &request)["limits"][0].get("override"), None);
             fleet.api(last, "DELETE", &path, &Value::Null).expect(404);
         }

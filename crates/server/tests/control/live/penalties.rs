@@ -7,7 +7,7 @@ use crate::support::within;
 
 #[test]
 fn a_block_holds_on_every_node_and_over_a_restart_until_it_is_lifted() {
-    for shared in [Shared::Strict, Shared::Hybrid, Shared::Nothing] {
+    Shared::each_at_once(&[Shared::Strict, Shared::Hybrid, Shared::Nothing], |shared| {
         let mut fleet = LiveFleet::start(shared);
         let last = fleet.servers.len() - 1;
         let request = json!({ "client": "robot" });
@@ -51,7 +51,11 @@ fn a_block_holds_on_every_node_and_over_a_restart_until_it_is_lifted() {
                 .iter()
                 .any(|event| event["reason"] == "mistake" && event["actor"].is_string())
         });
-    }
+        if shared != Shared::Nothing {
+            stays_lifted_over_a_restart(&mut fleet, &request);
+        }
+        a_block_ends_by_itself(&fleet);
+    });
     let fleet = LiveFleet::start(Shared::Nothing);
     fleet.api(0, "DELETE", "/penalties/nope", &Value::Null).expect(404);
     fleet.api(0, "GET", "/penalties?cursor=nope", &Value::Null).expect(400);
@@ -94,4 +98,36 @@ fn every_node_explains_a_block_that_requests_to_another_have_led_to() {
             });
         }
     });
+}
+
+/// Neither a node that was there when the penalty was lifted nor a new one knows it any more.
+fn stays_lifted_over_a_restart(fleet: &mut LiveFleet, request: &Value) {
+    for node in 0..fleet.servers.len() {
+        fleet.restart(node);
+        assert_eq!(fleet.check(node, request)["allowed"], true, "{:?}: node {node}", fleet.shared);
+        let listed = fleet.api(node, "GET", "/penalties", &Value::Null).expect(200).json();
+        assert_eq!(listed["items"], json!([]), "{:?}: node {node}", fleet.shared);
+    }
+}
+
+/// A penalty of some seconds: every node refuses the client, and admits it again when it is over.
+fn a_block_ends_by_itself(fleet: &LiveFleet) {
+    let request = json!({ "headers": { "x-brief": "robot" } });
+    let shared = fleet.shared;
+    for node in 0..fleet.servers.len() {
+        // In hybrid mode, a request after the burst learns of it.
+        within(PATIENCE, &format!("{shared:?}: node {node} refuses it"), || {
+            (0..6).for_each(|_| drop(fleet.check(node, &request)));
+            fleet.peek(node, &request)["reason"] == "burst_blocked"
+        });
+    }
+    for node in 0..fleet.servers.len() {
+        within(PATIENCE, &format!("{shared:?}: node {node} admits it again"), || {
+            fleet.peek(node, &request)["allowed"] == true
+        });
+        assert_eq!(fleet.check(node, &request)["allowed"], true, "{shared:?}: node {node}");
+        within(PATIENCE, "nobody lists it", || {
+            fleet.api(node, "GET", "/penalties", &Value::Null).json()["items"] == json!([])
+        });
+    }
 }
