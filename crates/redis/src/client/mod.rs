@@ -8,21 +8,19 @@ mod backoff;
 mod cluster;
 mod connection;
 mod connector;
+mod options;
 mod reply;
 mod sentinels;
 mod tls;
 mod together;
 mod wake_ups;
 
-use std::fmt;
 use std::future::Future;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::{Cmd, Value};
-use tokio::runtime::Handle;
 
 use crate::calls::bursts::{decode_bursts, encode_bursts};
 use crate::calls::fleet::{self, FleetCall, KeptFleetSteps, ToldByNode};
@@ -37,104 +35,21 @@ use crate::calls::{
     ScriptCall,
 };
 use crate::registry::BucketKey;
-use address::{RedisAddress, Topology};
+use address::Topology;
 use cluster::Cluster;
 use connection::RedisConnection;
-use connector::{ConnectOptions, ConnectTarget, Connector};
+use connector::{ConnectTarget, Connector};
 use reply::ReplyAction;
 use sentinels::Sentinels;
-use tls::TrustedRoots;
 use together::{CallReply, GatheredCalls, SendRole};
 
 pub use address::AddressError;
+pub use options::{RedisClientError, RedisClientOptions};
 pub use sentinels::MasterWatch;
 pub use wake_ups::{WakeTopic, WakeUps};
 
-/// Connecting may take ten deadlines, but at least this long…
-const CONNECT_TIMEOUT_MIN: Duration = Duration::from_millis(500);
-/// …and at most this long, so that a server that is back is found within two seconds.
-const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(1);
-
-/// A connection that is checked may take one deadline to answer, since calls on it may too; but at least this long…
-const PING_TIMEOUT_MIN: Duration = Duration::from_millis(250);
-/// …and at most this long, so that a server that is gone is noticed soon.
-const PING_TIMEOUT_MAX: Duration = Duration::from_secs(1);
-
 /// How long a heartbeat waits for the first attempt to connect.
 const FIRST_ATTEMPT: Duration = Duration::from_secs(1);
-
-/// The address of a server, and how to connect to it. [`RedisClientOptions::new`] has the defaults.
-#[derive(Clone)]
-pub struct RedisClientOptions {
-    /// The address: `redis://[user:password@]host:port[/db]`, `redis+sentinel://host:port,host:port/name[/db]` or
-    /// `redis+cluster://host:port,host:port`; `rediss` instead of `redis` uses TLS, and `valkey` and
-    /// `valkeys` mean the same as the two.
-    pub url: String,
-    /// The longest that a call may take.
-    pub deadline: Duration,
-    /// A file with certificates (PEM) of authorities to trust, in addition to the roots of the system.
-    pub ca: Option<PathBuf>,
-}
-
-impl RedisClientOptions {
-    /// The default deadline.
-    pub const DEADLINE: Duration = Duration::from_millis(20);
-
-    /// The default options for an address.
-    pub fn new(url: impl Into<String>) -> RedisClientOptions {
-        RedisClientOptions { url: url.into(), deadline: Self::DEADLINE, ca: None }
-    }
-}
-
-impl RedisClientOptions {
-    /// The servers, how to connect to them, and the runtime for it.
-    fn resolve(&self) -> Result<(Topology, Arc<ConnectOptions>, Handle), RedisClientError> {
-        let address = RedisAddress::parse(&self.url)?;
-        let trust = if address.tls { Some(TrustedRoots::load(self.ca.as_deref())?) } else { None };
-        let runtime = Handle::try_current().map_err(|_| RedisClientError::NoRuntime)?;
-        let connect_timeout =
-            self.deadline.saturating_mul(10).clamp(CONNECT_TIMEOUT_MIN, CONNECT_TIMEOUT_MAX);
-        let ping_timeout = self.deadline.clamp(PING_TIMEOUT_MIN, PING_TIMEOUT_MAX);
-        let options =
-            ConnectOptions { login: address.login, db: address.db, trust, connect_timeout, ping_timeout };
-        Ok((address.topology, Arc::new(options), runtime))
-    }
-}
-
-impl fmt::Debug for RedisClientOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisClientOptions")
-            .field("url", &address::without_login(&self.url))
-            .field("deadline", &self.deadline)
-            .field("ca", &self.ca)
-            .finish()
-    }
-}
-
-/// Why a client cannot be made.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RedisClientError {
-    /// The address cannot be read.
-    #[error(transparent)]
-    RedisAddress(#[from] AddressError),
-    /// The file of certificates cannot be used.
-    #[error("{file}: {why}; name a readable file with certificates in PEM form", file = file.display())]
-    Authority {
-        /// Which file.
-        file: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// TLS is requested, and there are no root certificates to trust.
-    #[error("the system has no root certificates; install them, or name a file of certificates to trust")]
-    NoRoots,
-    /// There is no tokio runtime to run the connection on.
-    #[error(
-        "there is no tokio runtime; connect within one that has timers and IO enabled, which runs the connection"
-    )]
-    NoRuntime,
-}
 
 /// A client of a real server. It connects by itself, and reconnects whenever the connection is lost; until then calls
 /// fail at once. Only during the very first attempt, or the first attempt at a new master, do calls wait for the

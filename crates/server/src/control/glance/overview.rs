@@ -9,7 +9,7 @@ use tidegate_policy::RuleSet;
 use utoipa::ToSchema;
 
 use super::figures::{Figures, LimitFigures, tenths};
-use super::fleet::{self, Fleet, FleetNode, Incomplete};
+use super::fleet::{self, FleetFigures, FleetNode, Incomplete};
 use super::hour::{self, Hour};
 use super::last_hour::{HistoryStep, STEP_SECS};
 use crate::control::ControlPlane;
@@ -180,7 +180,7 @@ pub(crate) async fn overview(
     shown
 }
 
-fn shown_now(fleet: &Fleet, caller: &Principal, rules: &RuleSet, now: Nanos) -> Overview {
+fn shown_now(fleet: &FleetFigures, caller: &Principal, rules: &RuleSet, now: Nanos) -> Overview {
     let (nodes, rates) = (&fleet.nodes, &fleet.rates);
     let seen = SeenLimits::of(rates, caller, rules);
     let mut limits: Vec<OverviewLimit> = seen.limits.into_iter().map(OverviewLimit::from).collect();
@@ -384,7 +384,7 @@ mod tests {
                 nodes.iter().map(|(millis, allowed, denied)| node(*millis, *allowed, denied)).collect();
             let caller = Principal::admin();
             let (rules, incomplete) = (RuleSet::default(), Incomplete::new());
-            let fleet = Fleet::of(nodes, incomplete, &rules);
+            let fleet = FleetFigures::of(nodes, incomplete, &rules);
             let overview = shown_now(&fleet, &caller, &rules, Nanos::ZERO);
             let all = |rates: &mut dyn Iterator<Item = f64>| rates.map(|rate| (rate * 10.0).round()).sum::<f64>();
             let one = |rate: Option<f64>| (rate.expect("the caller sees all") * 10.0).round();
@@ -423,12 +423,12 @@ tenants:
         Figures { millis: 1_000, limits: limits.collect(), ..Figures::default() }
     }
 
-    fn fleet(figures: Vec<Figures>, rules: &RuleSet) -> Fleet {
+    fn fleet(figures: Vec<Figures>, rules: &RuleSet) -> FleetFigures {
         let node = |figures| FleetNode {
             report: tidegate_database::NodeReport::default(),
             figures: super::super::figures::NodeFigures { figures, ..Default::default() },
         };
-        Fleet::of(figures.into_iter().map(node).collect(), Incomplete::new(), rules)
+        FleetFigures::of(figures.into_iter().map(node).collect(), Incomplete::new(), rules)
     }
 
     fn names(overview: &Overview) -> Vec<&str> {
