@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tidegate_database::DatabaseKind;
+use tidegate_database::{DatabaseKind, HistoryRecord, KeptSteps};
 
 use super::access::client::{Controlled, ask};
 use super::on_database;
@@ -24,6 +24,7 @@ const TENANTS: usize = 60;
 on_both!(
     every_tenant_has_its_true_count_whoever_else_is_busy,
     what_a_node_has_decided_is_there_after_it_has_ended,
+    what_a_node_writes_late_is_seen,
 );
 
 fn get(server: &Controlled, token: &str, path: &str) -> Value {
@@ -151,6 +152,38 @@ fn what_a_node_has_decided_is_there_after_it_has_ended(kind: DatabaseKind) {
         assert!(all <= 15, "none is counted twice: {history}");
         all >= 12 && sum(&history, |step| decided(&step["limits"]["per-user"])) >= 12
     });
+}
+
+/// Others have read the hour before, and keep what they have read.
+fn what_a_node_writes_late_is_seen(kind: DatabaseKind) {
+    const KEPT: KeptSteps = KeptSteps { step_millis: 30_000, count: 120 };
+    let server = Controlled::start(kind);
+    let allowed = || sum(&get(&server, &server.admin, "/history"), decided);
+    let step = |history: &Value| history["steps"].as_array().and_then(|steps| steps.last()).cloned();
+    let mut newest = None;
+    within(PATIENCE, "it counts", || {
+        newest = step(&get(&server, &server.admin, "/history"));
+        newest.is_some()
+    });
+    let time = newest.expect("it was found")["time"].as_str().expect("it has a time").to_owned();
+    let time: jiff::Timestamp = time.parse().expect("RFC 3339");
+    let number = u64::try_from(time.as_millisecond()).expect("after 1970") / KEPT.step_millis;
+    let write = |node: &str, step: u64, allowed: u64| {
+        let figures = json!({
+            "millis": 1, "allowed": allowed, "denied": {}, "limits": {}, "times": {},
+            "other_limits": { "allowed": 0, "denied": 0 },
+        });
+        let record = HistoryRecord { node: node.to_owned(), step, figures: figures.to_string() };
+        on_database(&server.place.url, async |database| database.keep_history(&record, KEPT).await.unwrap());
+    };
+    let mut all = 0;
+    for (node, step, more) in
+        [("a", number - 50, 1), ("b", number - 50, 10), ("a", number - 49, 100), ("b", number - 100, 1_000)]
+    {
+        write(node, step, more);
+        all += more;
+        within(PATIENCE, "what was written is seen", || allowed() == all);
+    }
 }
 
 #[test]

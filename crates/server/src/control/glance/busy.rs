@@ -313,6 +313,39 @@ mod tests {
     }
 
     #[test]
+    fn a_partner_sees_keys_of_all_kinds_of_its_limits_and_nobody_elses() {
+        let policy = "version: 1
+limits: []
+upstreams: [{ name: openai, hosts: [a.example] }]
+tenants:
+- { id: acme, upstreams: { openai: { rate_limit: { scope: user, sustained: { rate: 9 } } } } }
+- { id: shop, parent: acme, rate_limit: { scope: user, sustained: { rate: 9 } } }
+- { id: acme/openai2, rate_limit: { scope: user, sustained: { rate: 9 } } }
+";
+        let rules = RuleSet::from(tidegate_policy::Policy::parse(policy).expect("a policy"));
+        let key = |limit: &str, tenant: Option<&str>| KeyCount {
+            limit: limit.to_owned(),
+            tenant: tenant.map(str::to_owned),
+            ..KeyCount::default()
+        };
+        let keys = [
+            key("tenant:acme/openai", None),
+            key("tenant:shop", None),
+            key("per-caller", Some("shop")),
+            key("tenant:acme/openai2", None),
+            key("per-caller", None),
+        ];
+        let seen = |tenant: Option<&str>| {
+            let caller = Principal { tenant: tenant.map(Into::into), ..Principal::admin() };
+            keys.each_ref().map(|key| key.is_seen_by(&caller, &rules))
+        };
+        assert_eq!(seen(None), [true; 5]);
+        assert_eq!(seen(Some("acme")), [true, true, true, false, false]);
+        assert_eq!(seen(Some("shop")), [false, true, true, false, false]);
+        assert_eq!(seen(Some("acme/openai2")), [false, false, false, true, false]);
+    }
+
+    #[test]
     fn a_request_is_shown_only_if_it_has_the_key() {
         let key = |of: &[Descriptor], values: &[Option<&str>]| {
             let parts =
