@@ -21,7 +21,7 @@ type OnRedis = Limiter<RedisStore, MonotonicClock>;
 fn limiter(server: &Redis, mode: StoreMode, policy: &str) -> (OnRedis, MaintenanceGuard) {
     let client =
         RedisClientOptions { deadline: Duration::from_secs(15), ..RedisClientOptions::new(server.url()) };
-    let options = StoreOptions { prefix: fresh_prefix().into(), ..StoreOptions::new(mode) };
+    let options = StoreOptions { prefix: fresh_prefix(), ..StoreOptions::new(mode) };
     let (store, guard) = RedisStore::connect(client, options).expect("the address is one");
     let clock = store.clock().clone();
     let policy = Policy::parse(policy).expect("it is a policy");
