@@ -1,5 +1,6 @@
 //! The network between the nodes and the server: delays, losses, partitions, and a server that crashes and restarts.
 
+mod executing;
 mod joined;
 mod message;
 mod sabotaged;
@@ -8,14 +9,14 @@ mod sim_link;
 use std::sync::{Arc, Mutex};
 
 use tidegate_core::Nanos;
-use tidegate_redis::{CallAnswer, LinkError, ScriptCall};
+use tidegate_redis::LinkError;
 
 use crate::invariants::burst_record::BurstRecord;
-use crate::invariants::token_record::{CallOrigin, TokenRecord};
-use crate::model::OutOfMemory;
+use crate::invariants::token_record::TokenRecord;
 use crate::scenario::sabotage::Sabotage;
 use crate::world::{World, lock};
 use crate::{Model, Random};
+use executing::refused;
 use message::{CallSummary, Message, NetworkReply, NetworkRequest, SimReplySlot};
 
 pub use sim_link::SimLink;
@@ -338,25 +339,6 @@ impl Network {
         self.world.after(delay, move || network.deliver_reply(&message, reply));
     }
 
-    /// The server executes a call.
-    fn execute(&self, model: &mut Model, call: &ScriptCall, at: Nanos) -> Result<CallAnswer, LinkError> {
-        if self.refuses_candidate && call.entries.iter().all(|entry| self.record.is_of_candidate(&entry.key))
-        {
-            return Err(LinkError::Refused("a policy that is tried out".to_owned()));
-        }
-        sabotaged::call(self.sabotage, model, call, at).map_err(refused)
-    }
-
-    fn note_served(&self, message: &Message, to_old: bool, call: &ScriptCall, answer: &CallAnswer) {
-        let served = format_args!("is served: {:?} {:?}", answer.outcome, answer.leased);
-        self.world.note(Some(message.from), served);
-        let caller = CallOrigin { task: message.task, node: message.from, sent: message.sent, to_old };
-        self.record.executed(caller, self.world.now(), call, answer);
-        if sabotaged::is_repeated_later(self.sabotage, call) {
-            self.repeat_later(Box::new(call.clone()));
-        }
-    }
-
     fn deliver_reply(&self, message: &Message, reply: Result<NetworkReply, LinkError>) {
         let server = lock(&self.server);
         let (is_lost, is_cut) = (server.has_lost(message), server.connections[message.from].is_cut);
@@ -406,10 +388,6 @@ impl ServerSide {
             _ => &mut self.model,
         }
     }
-}
-
-fn refused(error: OutOfMemory) -> LinkError {
-    LinkError::Refused(error.to_string())
 }
 
 /// The delay of a message; `None` if it is lost.
