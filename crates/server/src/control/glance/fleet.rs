@@ -33,7 +33,7 @@ pub(crate) struct FleetNode {
 
 /// The nodes, and their sum.
 #[derive(Debug, Default)]
-pub(crate) struct Fleet {
+pub(crate) struct FleetFigures {
     /// By name.
     pub(crate) nodes: Vec<FleetNode>,
     /// What all nodes decide, in tenths a second: their last seconds were not equally long.
@@ -56,7 +56,7 @@ pub(super) enum Away {
 
 /// The fleet as it was read last. Whoever asks meanwhile waits for the one who reads it.
 #[derive(Debug, Default)]
-pub(super) struct FleetCache(tokio::sync::Mutex<Option<(Nanos, Arc<Fleet>)>>);
+pub(super) struct FleetCache(tokio::sync::Mutex<Option<(Nanos, Arc<FleetFigures>)>>);
 
 /// What a node tells the others through Redis.
 #[derive(Debug, Serialize, Deserialize)]
@@ -77,18 +77,18 @@ impl Away {
     }
 }
 
-impl Fleet {
-    pub(super) fn of(nodes: Vec<FleetNode>, incomplete: Incomplete, rules: &RuleSet) -> Fleet {
+impl FleetFigures {
+    pub(super) fn of(nodes: Vec<FleetNode>, incomplete: Incomplete, rules: &RuleSet) -> FleetFigures {
         let mut rates = Figures::default();
         nodes.iter().for_each(|node| rates.add(&node.figures.figures.tenths_per_second()));
         rates.cut_limits(LIMITS_MAX, |name| tenant_of(rules, name));
         let busy = BusyFigures::sum(nodes.iter().map(|node| &node.figures.busy));
-        Fleet { nodes, rates, busy, incomplete }
+        FleetFigures { nodes, rates, busy, incomplete }
     }
 }
 
 /// The nodes that share the database or, without one, the Redis; otherwise this one. While that does not answer, this one too.
-pub(crate) async fn fleet(node: &Node, control: &ControlPlane) -> Arc<Fleet> {
+pub(crate) async fn fleet(node: &Node, control: &ControlPlane) -> Arc<FleetFigures> {
     let mut known = control.glance().fleet.0.lock().await;
     let is_fresh = |read: Nanos| node.clock().now().saturating_sub(read) < FRESH;
     if let Some((_, fleet)) = known.as_ref().filter(|(read, _)| is_fresh(*read)) {
@@ -110,7 +110,7 @@ pub(crate) async fn fleet(node: &Node, control: &ControlPlane) -> Arc<Fleet> {
             others.into_iter().filter(|other| other.report.id != own.report.id).collect();
         nodes.push(own);
         nodes.sort_by(|one, other| one.report.id.cmp(&other.report.id));
-        Fleet::of(nodes, incomplete, &rules)
+        FleetFigures::of(nodes, incomplete, &rules)
     });
     let fleet = Arc::new(summed.await.unwrap_or_default());
     *known = Some((node.clock().now(), Arc::clone(&fleet)));

@@ -18,7 +18,7 @@ use crate::control::api::query::{QueryField, QueryKind};
 use crate::control::api::route::Answering;
 use crate::control::api::{ApiAnswer, ApiCall, ApiError, rfc3339};
 use crate::control::glance::busy::{KeyCount, KeyCounts};
-use crate::control::glance::fleet::{self, Fleet, Incomplete};
+use crate::control::glance::fleet::{self, FleetFigures, Incomplete};
 use crate::control::glance::overview;
 use crate::node::Node;
 
@@ -96,7 +96,7 @@ pub(in crate::control::api) fn hot_keys(call: ApiCall) -> Answering {
 
 impl HotKeyLists {
     /// So many keys of each kind, as a caller may see them.
-    fn of(fleet: &Fleet, caller: &Principal, rules: &RuleSet, most: usize) -> HotKeyLists {
+    fn of(fleet: &FleetFigures, caller: &Principal, rules: &RuleSet, most: usize) -> HotKeyLists {
         let mut incomplete = fleet.incomplete.clone();
         let mut listed = |counts: &KeyCounts| -> Vec<ListedKey> {
             let seen = counts.keys.iter().filter(|key| key.is_seen_by(caller, rules));

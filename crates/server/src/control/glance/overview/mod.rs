@@ -9,7 +9,7 @@ use tidegate_policy::RuleSet;
 use utoipa::ToSchema;
 
 use super::figures::{Figures, LimitFigures, tenths};
-use super::fleet::{self, Fleet, FleetNode, Incomplete};
+use super::fleet::{self, FleetFigures, FleetNode, Incomplete};
 use super::hour::{self, Hour};
 use super::last_hour::{HistoryStep, STEP_SECS};
 use crate::control::ControlPlane;
@@ -180,7 +180,7 @@ pub(crate) async fn overview(
     shown
 }
 
-fn shown_now(fleet: &Fleet, caller: &Principal, rules: &RuleSet, now: Nanos) -> Overview {
+fn shown_now(fleet: &FleetFigures, caller: &Principal, rules: &RuleSet, now: Nanos) -> Overview {
     let (nodes, rates) = (&fleet.nodes, &fleet.rates);
     let seen = SeenLimits::of(rates, caller, rules);
     let mut limits: Vec<OverviewLimit> = seen.limits.into_iter().map(OverviewLimit::from).collect();

@@ -24,7 +24,7 @@ proptest! {
             nodes.iter().map(|(millis, allowed, denied)| node(*millis, *allowed, denied)).collect();
         let caller = Principal::admin();
         let (rules, incomplete) = (RuleSet::default(), Incomplete::new());
-        let fleet = Fleet::of(nodes, incomplete, &rules);
+        let fleet = FleetFigures::of(nodes, incomplete, &rules);
         let overview = shown_now(&fleet, &caller, &rules, Nanos::ZERO);
         let all = |rates: &mut dyn Iterator<Item = f64>| rates.map(|rate| (rate * 10.0).round()).sum::<f64>();
         let one = |rate: Option<f64>| (rate.expect("the caller sees all") * 10.0).round();
@@ -63,12 +63,12 @@ fn figures(limits: &[(&str, u64)]) -> Figures {
     Figures { millis: 1_000, limits: limits.collect(), ..Figures::default() }
 }
 
-fn fleet(figures: Vec<Figures>, rules: &RuleSet) -> Fleet {
+fn fleet(figures: Vec<Figures>, rules: &RuleSet) -> FleetFigures {
     let node = |figures| FleetNode {
         report: tidegate_database::NodeReport::default(),
         figures: super::super::figures::NodeFigures { figures, ..Default::default() },
     };
-    Fleet::of(figures.into_iter().map(node).collect(), Incomplete::new(), rules)
+    FleetFigures::of(figures.into_iter().map(node).collect(), Incomplete::new(), rules)
 }
 
 fn names(overview: &Overview) -> Vec<&str> {
