@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 
+use redis::Value;
 use tidegate::Sleep;
 use tidegate_core::Nanos;
 
-use crate::calls::fleet::{FleetCall, KeptFleetSteps, STEPS_PAGE, ToldByNode};
+use crate::calls::fleet::{FleetCall, KeptFleetSteps, STEPS_PAGE, ToldByNode, decode, decode_counts};
 use crate::client::RedisClient;
 use crate::failures::StoreError;
 use crate::registry::keys;
@@ -18,7 +19,7 @@ impl<C: Sleep> RedisStore<RedisClient, C> {
     /// # Errors
     /// When the server does not answer; then it was told or not.
     pub async fn tell_fleet(&self, told: &ToldByNode, before: Option<&ToldByNode>) -> Result<(), StoreError> {
-        self.call_fleet(FleetCall::Tell { told, before }).await.map(drop)
+        self.ask_fleet(FleetCall::Tell { told, before }).await.map(drop)
     }
 
     /// What each node has told last, and how long ago, if that is within a time; in the order of their ids.
@@ -28,7 +29,7 @@ impl<C: Sleep> RedisStore<RedisClient, C> {
     pub async fn fleet(&self, within: Nanos) -> Result<Vec<(ToldByNode, Nanos)>, StoreError> {
         let mut newest: HashMap<String, (ToldByNode, Nanos)> = HashMap::new();
         // What was told last comes last. A node can be there twice if it has not heard the answer of the server.
-        for (told, millis) in self.call_fleet(FleetCall::Nodes { within }).await? {
+        for (told, millis) in self.told_by_fleet(FleetCall::Nodes { within }).await? {
             newest.insert(told.id.clone(), (told, Nanos::from_millis(millis)));
         }
         let mut nodes: Vec<_> = newest.into_values().collect();
@@ -46,7 +47,7 @@ impl<C: Sleep> RedisStore<RedisClient, C> {
         told: &ToldByNode,
         kept: KeptFleetSteps,
     ) -> Result<(), StoreError> {
-        self.call_fleet(FleetCall::Keep { step, told, kept }).await.map(drop)
+        self.ask_fleet(FleetCall::Keep { step, told, kept }).await.map(drop)
     }
 
     /// Of how many nodes there is something for each step that is kept; steps without any are left out.
@@ -54,7 +55,7 @@ impl<C: Sleep> RedisStore<RedisClient, C> {
     /// # Errors
     /// When the server does not answer.
     pub async fn step_counts(&self, kept: KeptFleetSteps) -> Result<Vec<(u64, u64)>, StoreError> {
-        Ok(self.link.count_fleet_steps(&keys::fleet(&self.options.prefix), kept).await?)
+        Ok(decode_counts(&self.ask_fleet(FleetCall::Counts { kept }).await?)?)
     }
 
     /// What nodes have told of the steps from `first` to `last`, each with the number of the step.
@@ -64,7 +65,7 @@ impl<C: Sleep> RedisStore<RedisClient, C> {
     pub async fn steps(&self, first: u64, last: u64) -> Result<Vec<(ToldByNode, u64)>, StoreError> {
         let mut all = Vec::new();
         loop {
-            let page = self.call_fleet(FleetCall::Steps { first, last, skip: all.len() }).await?;
+            let page = self.told_by_fleet(FleetCall::Steps { first, last, skip: all.len() }).await?;
             let is_last = page.len() < STEPS_PAGE;
             all.extend(page);
             if is_last {
@@ -73,7 +74,11 @@ impl<C: Sleep> RedisStore<RedisClient, C> {
         }
     }
 
-    async fn call_fleet(&self, call: FleetCall<'_>) -> Result<Vec<(ToldByNode, u64)>, StoreError> {
+    async fn told_by_fleet(&self, call: FleetCall<'_>) -> Result<Vec<(ToldByNode, u64)>, StoreError> {
+        Ok(decode(&self.ask_fleet(call).await?)?)
+    }
+
+    async fn ask_fleet(&self, call: FleetCall<'_>) -> Result<Value, StoreError> {
         Ok(self.link.call_fleet(&keys::fleet(&self.options.prefix), call).await?)
     }
 }

@@ -23,7 +23,7 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 
 use crate::calls::bursts::{decode_bursts, encode_bursts};
-use crate::calls::fleet::{self, FleetCall, KeptFleetSteps, ToldByNode};
+use crate::calls::fleet::{self, FleetCall};
 use crate::calls::live::{
     SharedLiveChange, SharedLiveHead, SharedLiveOutcome, SharedLivePage, decode_change, decode_page,
     encode_change, encode_page,
@@ -127,22 +127,9 @@ impl RedisClient {
         decode_change(&self.run(encode_change(key, change)).await?)
     }
 
-    /// Tells other nodes of this one, or reads what they have told.
-    pub(crate) async fn call_fleet(
-        &self,
-        key: &BucketKey,
-        call: FleetCall<'_>,
-    ) -> Result<Vec<(ToldByNode, u64)>, LinkError> {
-        fleet::decode(&self.run(fleet::encode(key, call)).await?)
-    }
-
-    /// Reads of how many nodes there is something for each step.
-    pub(crate) async fn count_fleet_steps(
-        &self,
-        key: &BucketKey,
-        kept: KeptFleetSteps,
-    ) -> Result<Vec<(u64, u64)>, LinkError> {
-        fleet::decode_counts(&self.run(fleet::encode(key, FleetCall::Counts { kept })).await?)
+    /// Tells other nodes of this one, or reads what they have told. Returns the reply as it is.
+    pub(crate) async fn call_fleet(&self, key: &BucketKey, call: FleetCall<'_>) -> Result<Value, LinkError> {
+        self.run(fleet::encode(key, call)).await
     }
 
     /// Runs all plain calls that begin at the same time as one, and returns the reply to the first of them.
