@@ -61,6 +61,12 @@ impl TopScreen {
             let warning = "the kill switch is on: everything is admitted";
             head.push(paint.tone(Tone::Bad, warning).to_string());
         }
+        let missing = overview["incomplete"].as_object().into_iter().flatten();
+        head.extend(
+            missing.map(|(_, why)| {
+                paint.tone(Tone::Warn, printable(why.as_str().unwrap_or_default())).to_string()
+            }),
+        );
         let mut sections = vec![Section { importance: Importance::Title, head, rows: Vec::new() }];
         if overview.get("decisions_per_second").is_some() {
             sections.push(totals(overview, paint));
@@ -171,7 +177,16 @@ fn limits(overview: &Value, paint: Paint) -> Section {
         )]
     };
     let mut rows: Vec<Vec<String>> = items(overview, "limits").take(ROWS_MAX).map(row).collect();
-    if rows.is_empty() {
+    if let Some(others) = overview.get("other_limits") {
+        let (denied, allowed) = (number(others, "denied_per_second"), number(others, "allowed_per_second"));
+        rows.push(vec![format!(
+            "  {:>12}  {:>12}  (limits that are not named)",
+            grouped(denied),
+            grouped(allowed)
+        )]);
+    }
+    // Where something is missing, the screen says so and not that there is nothing.
+    if rows.is_empty() && overview.get("incomplete").is_none() {
         rows.push(vec!["  no limit has decided anything in the last second".to_owned()]);
     }
     let head = vec![heading(paint, &format!("{:>12}  {:>12}  limit", "denied/s", "allowed/s"))];
@@ -289,6 +304,23 @@ mod tests {
         let own =
             TopScreen::new(&json!({ "time": "t", "limits": [] }), &json!({}), "s", Paint::never()).text();
         assert!(own.contains("no limit has decided") && !own.contains("a second   allowed"), "{own}");
+    }
+
+    #[test]
+    fn a_screen_says_what_is_missing() {
+        let why = "more limits decide than nodes name to each other";
+        let some = json!({
+            "time": "t", "limits": [], "incomplete": { "limits": why },
+            "other_limits": { "allowed_per_second": 7.0, "denied_per_second": 3.0 },
+        });
+        let text = TopScreen::new(&some, &json!({}), "s", Paint::never()).text();
+        assert!(
+            text.contains(why) && text.contains("3             7  (limits that are not named)"),
+            "{text}"
+        );
+        let nothing = json!({ "time": "t", "limits": [], "incomplete": { "limits": why } });
+        let text = TopScreen::new(&nothing, &json!({}), "s", Paint::never()).text();
+        assert!(text.contains(why) && !text.contains("no limit has decided"), "{text}");
     }
 
     /// A screen with everything, ten of each.
